@@ -1,0 +1,1 @@
+"""One file a family: its configuration, its builder, its registration."""

@@ -1,0 +1,1 @@
+"""Decoder-only models with one dense MLP a block."""

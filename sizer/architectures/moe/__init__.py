@@ -1,0 +1,1 @@
+"""Decoders whose blocks route each token to a few of many experts."""

@@ -1,0 +1,1 @@
+"""Models with a recurrent state: state spaces, linear attention, and hybrids with attention."""

@@ -1,0 +1,57 @@
+"""Which architectures there are, and where; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sizer.architectures.index import ARCHITECTURE_MODULES, HF_MODULES
+from sizer.core.config import Config
+from sizer.core.tree import Module
+from sizer.errors import UnknownName
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+
+class Architecture(NamedTuple):
+    """A configuration and the builder that turns it into a tree.
+
+    `hf_type`: the `model_type` of its Hugging Face configurations, where there is one.
+    """
+
+    config: type[Config]
+    build: Callable[[Any], Module]
+
+
+class Reading(NamedTuple):
+    """What a reader made of a Hugging Face configuration: an architecture and its fields."""
+
+    architecture: str
+    given: dict[str, Any]
+    assumptions: tuple[str, ...] = ()
+
+
+def architecture(name: str) -> Architecture:
+    """The architecture of that name.
+
+    >>> architecture("gpt2").config.__name__
+    'GPT2Config'
+    """
+    if name not in ARCHITECTURE_MODULES:
+        raise UnknownName("architecture", name, ARCHITECTURE_MODULES)
+    found: Architecture = _module(ARCHITECTURE_MODULES[name]).ARCHITECTURES[name]
+    return found
+
+
+def hf_reader(model_type: str) -> Callable[[HFConfig], Reading]:
+    """The reader of a Hugging Face model type's configurations."""
+    if model_type not in HF_MODULES:
+        raise UnknownName("model type", model_type, HF_MODULES, hint="or build it with --with torch")
+    found: Callable[[HFConfig], Reading] = _module(HF_MODULES[model_type]).HF_READERS[model_type]
+    return found
+
+
+def _module(name: str) -> Any:
+    return import_module(f"sizer.architectures.{name}")

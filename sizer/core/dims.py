@@ -1,0 +1,61 @@
+"""What a size may be: an exact integer, a symbol, or a numpy array of integers.
+
+A builder only adds and multiplies sizes. Quotients are taken here, once, when a config is made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sizer.core.poly import Poly
+from sizer.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+    import sympy
+
+    Dim: TypeAlias = int | Poly | sympy.Expr | np.ndarray[Any, Any]
+else:
+    Dim = Any
+
+# No model has a dimension near this; it bounds the arithmetic that hostile input can cause.
+MAX_SIZE = 10**15
+
+
+def is_number(size: Dim) -> bool:
+    """Whether a size is a plain integer, so that rules on its value can be checked."""
+    return isinstance(size, int)
+
+
+def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
+    """The exact quotient of two sizes; integers that do not divide are an error.
+
+    `names` says what is divided by what ("d_model / n_heads"), for the message.
+
+    >>> divide(768, 12, names="d_model / n_heads")
+    64
+    """
+    if isinstance(dividend, int) and isinstance(divisor, int):
+        if dividend % divisor:
+            raise _not_a_multiple(dividend, divisor, names, fix)
+        return dividend // divisor
+    if hasattr(dividend, "dtype") or hasattr(divisor, "dtype"):
+        if (dividend % divisor).any():  # type: ignore[operator, union-attr]
+            raise InvalidConfig(f"{names}: some of the sizes given do not divide")
+        return dividend // divisor  # type: ignore[operator, no-any-return]
+    return dividend / divisor  # type: ignore[operator, no-any-return]
+
+
+def round_up(size: Dim, multiple: int) -> Dim:
+    """The next multiple; a symbol cannot be rounded and is named by the caller instead."""
+    return -(-size // multiple) * multiple  # type: ignore[operator]
+
+
+def _not_a_multiple(dividend: int, divisor: int, names: str, fix: str) -> InvalidConfig:
+    over, under = (part.strip() for part in names.split("/"))
+    below = dividend // divisor * divisor
+    near = f"{below} or {below + divisor}" if below else f"{divisor}"
+    return InvalidConfig(
+        f"{over} = {dividend} is not a multiple of {under} = {divisor}; "
+        f"use {over} = {near}{fix and f', or {fix}'}"
+    )

@@ -1,0 +1,164 @@
+"""The modules that architectures are made of, each with its tensors written once."""
+
+from __future__ import annotations
+
+from sizer.core.dims import Dim
+from sizer.core.tree import Axis, Buffer, Leaf, Module, Op, Param, State
+
+
+def linear(
+    name: str,
+    out: Axis,
+    inp: Axis,
+    *,
+    bias: bool = False,
+    transposed: bool = False,
+    tied_to: str | None = None,
+    component: str = "",
+) -> Module:
+    """A matrix product, `weight [out, in]`; `transposed` for checkpoints that store `[in, out]`."""
+    axes = (inp, out) if transposed else (out, inp)
+    weight = Param("weight", axes, "matmul", tied_to)
+    leaves = (weight, Param("bias", (out,))) if bias else (weight,)
+    return Module(name, leaves, kind="linear", component=component)
+
+
+def embedding(
+    name: str,
+    rows: Axis,
+    width: Axis,
+    *,
+    component: str = "embedding",
+    tied_to: str | None = None,
+) -> Module:
+    """A table whose rows are looked up, `weight [rows, width]`."""
+    return Module(
+        name,
+        (Param("weight", (rows, width), "lookup", tied_to),),
+        kind="embedding",
+        component=component,
+    )
+
+
+def layer_norm(name: str, width: Axis, *, bias: bool = True) -> Module:
+    """LayerNorm: a weight, and a bias unless it is switched off."""
+    leaves = (Param("weight", (width,)), Param("bias", (width,))) if bias else (Param("weight", (width,)),)
+    return Module(name, leaves, kind="layer_norm", component="norm")
+
+
+def rms_norm(name: str, width: Axis) -> Module:
+    """RMSNorm: a weight alone."""
+    return Module(name, (Param("weight", (width,)),), kind="rms_norm", component="norm")
+
+
+def attention_core(
+    heads: Dim,
+    kv_heads: Dim,
+    d_head: Dim,
+    *,
+    d_value: Dim | None = None,
+    window: Dim | None = None,
+    cached: bool = True,
+    cross: bool = False,
+) -> tuple[Leaf, ...]:
+    """Scores and mixing, and what decoding keeps of it: keys and values of each KV head."""
+    d_v = d_head if d_value is None else d_value
+    sizes = {"heads": heads, "kv_heads": kv_heads, "d_qk": d_head, "d_v": d_v, "window": window}
+    op = Op("core", "cross_attention" if cross else "attention", sizes)
+    if not cached:
+        return (op,)
+    name = "cross_kv" if cross else "kv"
+    return (op, State(name, per_token=kv_heads * d_head + kv_heads * d_v, window=window))
+
+
+def gated_mlp(
+    name: str,
+    ffn: Axis,
+    embed: Axis,
+    *,
+    bias: bool = False,
+    act: str = "silu",
+    names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+    component: str = "mlp",
+) -> Module:
+    """`down(act(gate(x)) · up(x))`: three matrices of D·F."""
+    gate, up, down = names
+    return Module(
+        name,
+        (
+            linear(gate, ffn, embed, bias=bias),
+            linear(up, ffn, embed, bias=bias),
+            gate_op(act, ffn.size),
+            linear(down, embed, ffn, bias=bias),
+        ),
+        component=component,
+    )
+
+
+def mlp(
+    name: str,
+    ffn: Axis,
+    embed: Axis,
+    *,
+    bias: bool = True,
+    act: str = "gelu",
+    names: tuple[str, str] = ("up_proj", "down_proj"),
+    transposed: bool = False,
+    component: str = "mlp",
+) -> Module:
+    """`down(act(up(x)))`: two matrices of D·F."""
+    up, down = names
+    return Module(
+        name,
+        (
+            linear(up, ffn, embed, bias=bias, transposed=transposed),
+            Op("act", act, {"width": ffn.size}),
+            linear(down, embed, ffn, bias=bias, transposed=transposed),
+        ),
+        component=component,
+    )
+
+
+def gate_op(act: str, width: Dim) -> Op:
+    """The elementwise product of a gate, through its activation, and a value."""
+    return Op("act", f"gated_{act}", {"width": width})
+
+
+def routed_experts(
+    name: str,
+    experts: Axis,
+    top_k: Dim,
+    ffn: Axis,
+    embed: Axis,
+    *,
+    layout: str,
+    names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+    act: str = "silu",
+) -> Module:
+    """The routed experts of a MoE layer: E gated MLPs, of which a token visits `top_k`.
+
+    Checkpoints keep each expert's three matrices; transformers 5 holds all experts of a layer in
+    two tensors, `gate_up_proj [E, 2F, D]` and `down_proj [E, D, F]`.
+    """
+    if layout == "checkpoint":
+        expert = gated_mlp(name, ffn, embed, act=act, names=names, component="experts")
+        return expert._replace(repeat=experts.size, active=top_k)
+    return Module(
+        name,
+        (
+            Op("act", f"gated_{act}", {"width": top_k * ffn.size}),
+            stacked("gate_up_proj", experts, top_k, 2 * ffn, embed),
+            stacked("down_proj", experts, top_k, embed, ffn),
+        ),
+        component="experts",
+    )
+
+
+def stacked(name: str, experts: Axis, top_k: Dim, out: Axis, inp: Axis) -> Param:
+    """One matrix of every expert in one tensor `[E, out, in]`, of which a token visits `top_k`."""
+    return Param(name, (experts, out, inp), "matmul", active=top_k * out.size * inp.size)
+
+
+def buffer(name: str, *axes: Axis, persistent: bool = True, component: str = "other") -> Buffer:
+    """A stored tensor that is not learned."""
+    return Buffer(name, axes, persistent, component)

@@ -1,0 +1,82 @@
+"""How the layers of one model differ: in kind (a pattern) or in size (a list of sizes).
+
+Both stay short in a formula: `L_full` layers of one kind and `L_window` of another, rather than
+sixty-two separate blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sizer.core.dims import Dim
+from sizer.core.poly import symbol
+from sizer.core.tree import Layers
+
+
+class Pattern(NamedTuple):
+    """The kind of each layer, in order: `Pattern(("window", "window", "full"))`."""
+
+    kinds: tuple[str, ...]
+    letter: str | None = None
+
+    def layers(self, *kinds: str, among: tuple[str, ...] = ()) -> Layers:
+        """The layers of any of these kinds; with `among`, their places among the layers of those.
+
+        >>> Pattern(("a", "b", "a", "c")).layers("a", "c")
+        Layers(count=3, indices=(0, 2, 3))
+        >>> Pattern(("a", "b", "a", "c")).layers("c", among=("a", "c"))
+        Layers(count=1, indices=(2,))
+        """
+        if self.letter is None:
+            all_of_them = [kind for kind in self.kinds if not among or kind in among]
+            found = tuple(i for i, kind in enumerate(all_of_them) if kind in kinds)
+            return Layers(len(found), found)
+        present = [kind for kind in dict.fromkeys(self.kinds) if kind in kinds]
+        return Layers(sum((symbol(f"{self.letter}_{kind}") for kind in present), start=0))
+
+    def kinds_like(self, prefix: str) -> tuple[str, ...]:
+        """The kinds whose name begins so, in the order in which they first occur."""
+        return tuple(kind for kind in dict.fromkeys(self.kinds) if kind.startswith(prefix))
+
+    def has(self, *kinds: str) -> bool:
+        """Whether any layer is of one of these kinds: a switch, not a size."""
+        return any(kind in self.kinds for kind in kinds)
+
+    def symbolic(self, letter: str) -> tuple[Pattern, dict[str, int]]:
+        """The pattern with counts as symbols, and the count each symbol stands for."""
+        counts = {f"{letter}_{kind}": self.kinds.count(kind) for kind in dict.fromkeys(self.kinds)}
+        return Pattern(self.kinds, letter), counts
+
+
+class PerLayer(NamedTuple):
+    """A size for each layer, in order: `PerLayer((1536, 1536, 2048))`; `None` where it has none."""
+
+    values: tuple[int | None, ...]
+    letter: str | None = None
+
+    def groups(self) -> Iterator[tuple[Dim, Layers]]:
+        """Each distinct size with the layers that have it.
+
+        >>> list(PerLayer((16, 16, 32)).groups())
+        [(16, Layers(count=2, indices=(0, 1))), (32, Layers(count=1, indices=(2,)))]
+        """
+        for value in self.distinct():
+            found = tuple(i for i, other in enumerate(self.values) if other == value)
+            if self.letter is None:
+                yield value, Layers(len(found), found)
+            else:
+                name = f"{self.letter}_{value}"
+                yield symbol(name), Layers(symbol(f"L_{name}"), None)
+
+    def distinct(self) -> list[int]:
+        """The sizes that occur, in the order of the layers."""
+        return [value for value in dict.fromkeys(self.values) if value is not None]
+
+    def symbolic(self, letter: str) -> tuple[PerLayer, dict[str, int]]:
+        """The sizes as symbols `F_1536`, and what each symbol stands for."""
+        values: dict[str, int] = {}
+        for value in self.distinct():
+            values[f"{letter}_{value}"] = value
+            values[f"L_{letter}_{value}"] = self.values.count(value)
+        return PerLayer(self.values, letter), values

@@ -1,0 +1,285 @@
+"""The tree that describes a model, and the walk that turns it into rows.
+
+Six words say every architecture:
+
+- `Axis`: a named dimension. Its name decides how it is sharded.
+- `Param`, `Buffer`, `Op`, `State`: the facts, at the leaves.
+- `Module`: a name, its children in the order they run, and how often it stands in its parent.
+
+What never changes (`docs/design.md` gives the reasons):
+
+- Sizes flow, flags decide: no branch on the value of a size, no division.
+- Repeats are not unrolled: 126 equal layers are one row with a count of 126.
+- A tie is written where the tied tensor stands; it has no parameters and still does its matmul.
+- Names and shapes are those of the published checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product as cartesian
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from sizer.core.dims import Dim
+
+
+class Axis(NamedTuple):
+    """One dimension of a tensor.
+
+    `unit` is the granule a shard may not split: the width of a head, for an axis of heads.
+    `parts` are the axes that were laid end to end, as in a fused query-key-value projection.
+    """
+
+    name: str
+    size: Dim
+    unit: Dim = 1
+    parts: tuple[Axis, ...] = ()
+
+    def __mul__(self, times: int) -> Axis:
+        """The same axis `times` over, end to end: `3 * heads` for a fused q, k and v."""
+        return Axis(self.name, times * self.size, self.unit, (self,) * times)
+
+    __rmul__ = __mul__  # type: ignore[assignment]
+
+    def __add__(self, other: Axis) -> Axis:  # type: ignore[override]
+        """Two axes end to end: `heads + 2 * kv_heads`."""
+        parts = (self.parts or (self,)) + (other.parts or (other,))
+        return Axis(self.name, self.size + other.size, self.unit, parts)
+
+
+def heads_axis(name: str, count: Dim, width: Dim) -> Axis:
+    """An axis of `count` heads of `width` each, which shards only between heads."""
+    return Axis(name, count * width, width)
+
+
+class Param(NamedTuple):
+    """A learned tensor.
+
+    `use` is what a forward pass does with it: "matmul" (2 FLOPs an element and token),
+    "lookup" (a row is read), or "" (scaled, added or scanned, by the module it stands in).
+    `tied_to` is the full name of the tensor whose storage it shares.
+    `active` is how many of its elements one token visits, where that is not all of them.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    use: str = ""
+    tied_to: str | None = None
+    trainable: bool = True
+    active: Dim | None = None
+    component: str = ""
+
+
+class Buffer(NamedTuple):
+    """A tensor that is kept but not learned. Only persistent ones are stored in a checkpoint."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    persistent: bool = True
+    component: str = ""
+    tied_to: str | None = None
+
+
+class Op(NamedTuple):
+    """Compute that no single tensor states: attention scores, a convolution, a scan.
+
+    `kind` names the rule by which a measure reads `sizes`; see `sizer.measures.flops`.
+    """
+
+    name: str
+    kind: str
+    sizes: Mapping[str, Dim | None]
+    component: str = ""
+
+
+class State(NamedTuple):
+    """What decoding keeps for each sequence: `per_token` elements for each of its tokens
+    (of at most the last `window`), and `per_sequence` elements whatever its length.
+
+    `dtype` is set where the reference keeps the state in a type of its own, not the model's.
+    """
+
+    name: str
+    per_token: Dim = 0
+    per_sequence: Dim = 0
+    window: Dim | None = None
+    dtype: str | None = None
+    component: str = ""
+
+
+Leaf: TypeAlias = Param | Buffer | Op | State
+
+
+class Layers(NamedTuple):
+    """Some of the layers of a repeated module: how many, and which, where that is known."""
+
+    count: Dim
+    indices: Sequence[int] | None = None
+
+
+class Module(NamedTuple):
+    """A part of a model.
+
+    `repeat`: it stands that often in its parent, under the names `name.0`, `name.1`, …, or under
+    the indices of a `Layers`.
+    `at`: it stands only in these repeats of the nearest repeated module above it.
+    `active`: of the repeats, one token visits this many (the routed experts of a MoE).
+    `visits`: how many of the repeats run each time the parent runs, where that is not `active`
+    (a shared block whose every use has an adapter of its own).
+    `shared`: the layers of `at` are one and the same set of tensors.
+    `uses`: a forward pass runs it that often, on the same tensors.
+    `kind`: what it computes ("linear", "layer_norm", …), where a measure needs to know.
+    `stream`: the sequence it runs over, where a model has more than one ("encoder").
+    """
+
+    name: str
+    children: tuple[Module | Leaf, ...]
+    repeat: Dim | Layers | None = None
+    at: Layers | None = None
+    active: Dim | None = None
+    visits: Dim | None = None
+    component: str = ""
+    kind: str = ""
+    shared: bool = False
+    uses: Dim | None = None
+    stream: str = ""
+
+
+class Frame(NamedTuple):
+    """One level of repetition above a row: a `{}` in its name."""
+
+    count: Dim
+    indices: Sequence[int] | None
+    active: Dim
+    visits: Dim
+    shared: bool = False
+
+
+class Row(NamedTuple):
+    """A leaf with all that its place in the tree says about it.
+
+    `copies`: how many of it are stored. `active`: how many of those one token visits.
+    `visits`: how often it runs in one forward pass over one token.
+    """
+
+    name: str
+    leaf: Leaf
+    component: str
+    kind: str
+    stream: str
+    frames: tuple[Frame, ...]
+    copies: Dim
+    active: Dim
+    visits: Dim
+
+    @property
+    def numel(self) -> Dim:
+        """Elements of one copy."""
+        return prod([axis.size for axis in self.leaf.axes])  # type: ignore[union-attr]
+
+    @property
+    def stored(self) -> bool:
+        """Whether this row has storage of its own (it is not tied to another)."""
+        return self.leaf.tied_to is None  # type: ignore[union-attr]
+
+
+def walk(root: Module) -> list[Row]:
+    """Every leaf of a tree, in the order of the forward pass, with repeats kept as counts."""
+    rows: list[Row] = []
+    _walk(root, "", "other", "", (), (1, 1, 1), 1, rows)
+    return rows
+
+
+def _walk(
+    module: Module,
+    prefix: str,
+    component: str,
+    stream: str,
+    frames: tuple[Frame, ...],
+    times: tuple[Dim, Dim, Dim],
+    uses: Dim,
+    rows: list[Row],
+) -> None:
+    # Written for speed: a count of a model is little else than this walk.
+    if module.name:
+        prefix = f"{prefix}.{module.name}" if prefix else module.name
+    component = module.component or component
+    stream = module.stream or stream
+    if module.repeat is not None or module.at is not None or module.uses is not None:
+        prefix, frames = _enter(module, prefix, frames)
+        uses = uses if module.uses is None else uses * module.uses
+        times = _times(frames, uses)
+    copies, active, visits = times
+    kind = module.kind
+    dotted = f"{prefix}." if prefix else ""
+    for child in module.children:
+        if isinstance(child, Module):
+            _walk(child, prefix, component, stream, frames, times, uses, rows)
+        else:
+            rows.append(
+                Row(
+                    dotted + child.name,
+                    child,
+                    child.component or component,
+                    kind,
+                    stream,
+                    frames,
+                    copies,
+                    active,
+                    visits,
+                )
+            )
+
+
+def _enter(module: Module, prefix: str, frames: tuple[Frame, ...]) -> tuple[str, tuple[Frame, ...]]:
+    at, repeat = module.at, module.repeat
+    if at is not None:
+        if not frames:
+            raise ValueError(f"{prefix}: `at` needs a repeated module above it")
+        count, indices = at
+        frames = (*frames[:-1], Frame(count, indices, count, count, module.shared))
+    if repeat is not None:
+        prefix = f"{prefix}.{{}}" if prefix else "{}"
+        count, indices = repeat if isinstance(repeat, Layers) else (repeat, None)
+        if indices is None and isinstance(count, int):
+            indices = range(count)
+        active = count if module.active is None else module.active
+        visits = active if module.visits is None else module.visits
+        frames = (*frames, Frame(count, indices, active, visits))
+    return prefix, frames
+
+
+def _times(frames: tuple[Frame, ...], uses: Dim) -> tuple[Dim, Dim, Dim]:
+    stored = [frame for frame in frames if not frame.shared]
+    return (
+        prod([frame.count for frame in stored]),
+        prod([frame.active for frame in stored]),
+        prod([frame.visits for frame in frames]) * uses,
+    )
+
+
+def names(row: Row) -> Iterator[str]:
+    """The full name of every copy of a row.
+
+    >>> block = Module("h", (Param("weight", (Axis("embed", 8),)),), repeat=2)
+    >>> [name for row in walk(block) for name in names(row)]
+    ['h.0.weight', 'h.1.weight']
+    """
+    for indices in cartesian(*(indices_of(row, frame) for frame in row.frames)):
+        yield name_at(row.name, indices)
+
+
+def name_at(template: str, indices: Sequence[int]) -> str:
+    """A row's name with its indices filled in."""
+    if not indices:
+        return template
+    first, *pieces = template.split("{}")
+    return first + "".join(f"{i}{piece}" for i, piece in zip(indices, pieces, strict=False))
+
+
+def indices_of(row: Row, frame: Frame) -> Sequence[int]:
+    """The layers that one level of repetition covers."""
+    if frame.indices is None:
+        raise ValueError(f"{row.name}: the layers of a symbolic model have no names")
+    return frame.indices

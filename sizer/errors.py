@@ -1,0 +1,65 @@
+"""What can go wrong, each named after the mistake.
+
+Every message names the subject, the value, the rule and the next step, in one or two sentences.
+The command line prints it and exits with 2; nothing here ever ends in a traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class SizerError(Exception):
+    """The base of all errors a user can cause."""
+
+
+class UnknownName(SizerError):
+    """A name that nothing is known under; carries the nearest known ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        self.kind, self.name = kind, name
+        self.nearest = nearest(name, known)
+        guess = f"; did you mean {_either(self.nearest)}?" if self.nearest else ""
+        super().__init__(f"no {kind} named {clip(name)!r}{guess}{hint and f' ({hint})'}")
+
+
+class InvalidConfig(SizerError):
+    """A configuration that describes no model: a bad value, or values that contradict."""
+
+
+class UnknownKey(InvalidConfig):
+    """A configuration key that the architecture does not have."""
+
+
+class BadInput(SizerError):
+    """A file or a text that cannot be read as what it should be."""
+
+
+class MissingExtra(SizerError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the '{extra}' extra: python -m pip install 'model-sizer[{extra}]' "
+            f"(from a checkout: python -m pip install '.[{extra}]')"
+        )
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names closest to a misspelt one, best first."""
+    import difflib
+
+    names = {known_name.lower(): known_name for known_name in known}
+    found = difflib.get_close_matches(name[:200].lower(), names, n=most, cutoff=0.6)
+    return [names[match] for match in found]
+
+
+def clip(text: object, most: int = 80) -> str:
+    """Text from outside, short enough for one line of an error."""
+    line = str(text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _either(names: list[str]) -> str:
+    quoted = [repr(name) for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -1,0 +1,1 @@
+"""Conclusions from the rows of a tree: one fold a file."""

@@ -1,0 +1,86 @@
+"""How many parameters a model has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sizer.core.dims import Dim
+from sizer.core.tree import Buffer, Param, Row
+
+# The order in which components are shown.
+COMPONENTS = (
+    "embedding",
+    "position",
+    "attention",
+    "mlp",
+    "router",
+    "experts",
+    "ssm",
+    "norm",
+    "head",
+    "other",
+)
+# What "non-embedding" leaves out: the tables that are looked up. A head of its own stays in.
+EMBEDDINGS = ("embedding", "position")
+
+
+class Count(NamedTuple):
+    """Parameters of a model, each tied tensor once.
+
+    `total`: all of them. `active`: those that one token visits, embeddings included.
+    `embedding`: token, type and learned position embeddings; `non_embedding`: the rest.
+    `tied`: elements of tensors that share the storage of another, not in `total`.
+    `buffers`: elements that a checkpoint stores and nobody learns, not in `total`.
+    `components`: parameters by component.
+    """
+
+    total: Dim
+    active: Dim
+    embedding: Dim
+    non_embedding: Dim
+    trainable: Dim
+    tied: Dim
+    buffers: Dim
+    components: dict[str, Dim]
+
+
+def count(rows: Iterable[Row]) -> Count:
+    """Sum the rows of a tree.
+
+    >>> import sizer
+    >>> count(sizer.load("gpt2-small").rows()).total
+    124439808
+    """
+    total: Dim = 0
+    active: Dim = 0
+    frozen: Dim = 0
+    tied: Dim = 0
+    buffers: Dim = 0
+    components: dict[str, Dim] = {}
+    for row in rows:
+        leaf = row.leaf
+        if isinstance(leaf, Param):
+            numel = row.numel
+            if leaf.tied_to is not None:
+                tied = tied + numel * row.copies
+                continue
+            params = numel * row.copies
+            total = total + params
+            active = active + (numel if leaf.active is None else leaf.active) * row.active
+            components[row.component] = components.get(row.component, 0) + params
+            if not leaf.trainable:
+                frozen = frozen + params
+        elif isinstance(leaf, Buffer) and leaf.persistent and leaf.tied_to is None:
+            buffers = buffers + row.numel * row.copies
+    embedding = sum((components.get(name, 0) for name in EMBEDDINGS), start=0)
+    return Count(
+        total,
+        active,
+        embedding,
+        total - embedding,
+        total - frozen,
+        tied,
+        buffers,
+        {name: components[name] for name in COMPONENTS if name in components},
+    )

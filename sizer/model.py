@@ -1,0 +1,142 @@
+"""A model: an architecture with its configuration, and every question one can ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.registry import Architecture, architecture
+from sizer.core.config import Config, symbolic
+from sizer.core.tree import Module, Row, walk
+from sizer.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from sizer.measures.count import Count
+    from sizer.measures.flops import Flops
+    from sizer.measures.formula import Formula
+    from sizer.measures.kv_cache import KVCache
+    from sizer.measures.tensors import Tensor
+
+
+class Model:
+    """An architecture with sizes: `sizer.load` makes one.
+
+    `given` holds the fields as they were given; the configuration derives the others from them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        architecture_name: str,
+        given: Mapping[str, Any],
+        *,
+        assumptions: Iterable[str] = (),
+        sources: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.architecture = architecture_name
+        self.given = dict(given)
+        self.assumptions = list(assumptions)
+        self.sources = list(sources)
+        # Keys of a configuration file that nobody knows, listed with `-v`.
+        self.unknown_keys: list[str] = []
+        self._architecture: Architecture = architecture(architecture_name)
+        self.config: Config = self._configure(self.given)
+
+    def __repr__(self) -> str:
+        return f"<sizer.Model {self.name} ({self.architecture})>"
+
+    def _configure(self, values: Mapping[str, Any]) -> Config:
+        try:
+            return self._architecture.config(**values)
+        except InvalidConfig as error:
+            raise type(error)(f"{self.name}: {error}") from None
+
+    def tree(self, layout: str = "checkpoint") -> Module:
+        """The tree of modules, with names and shapes of that layout."""
+        if layout not in ("checkpoint", "transformers"):
+            raise InvalidConfig(
+                f"no layout named {layout!r}; the layouts are 'checkpoint' and 'transformers'"
+            )
+        if layout == self.config.layout:
+            return self._architecture.build(self.config)
+        return self._architecture.build(self._configure({**self.given, "layout": layout}))
+
+    def rows(self, layout: str = "checkpoint") -> list[Row]:
+        """The leaves of the tree, repeats kept as counts."""
+        return walk(self.tree(layout))
+
+    @cached_property
+    def symbolic(self) -> tuple[Config, dict[str, int]]:
+        """The configuration with letters for sizes, and the number each letter stands for."""
+        symbols, values = symbolic(self._architecture.config, self.given)
+        return self._configure(symbols), values
+
+    def symbolic_tree(self, layout: str = "checkpoint") -> Module:
+        """The same tree over letters."""
+        config, _ = self.symbolic
+        if layout != config.layout:
+            symbols, _ = symbolic(self._architecture.config, {**self.given, "layout": layout})
+            config = self._configure(symbols)
+        return self._architecture.build(config)
+
+    def with_values(self, **values: Any) -> Model:
+        """The same model with some fields changed; sizes that follow from them change too.
+
+        >>> import sizer
+        >>> sizer.load("gpt2-small").with_values(n_layers=24).count().total
+        209494272
+        """
+        from sizer.sources.values import canonical
+
+        changed = {canonical(key, self._architecture.config): value for key, value in values.items()}
+        return Model(
+            self.name,
+            self.architecture,
+            {**self.given, **changed},
+            assumptions=self.assumptions,
+            sources=self.sources,
+        )
+
+    # -- measures -----------------------------------------------------------------------------
+
+    def count(self) -> Count:
+        """Parameters: in all, active, embedding or not, by component.
+
+        >>> import sizer
+        >>> sizer.load("gpt2-small").count().total
+        124439808
+        """
+        from sizer.measures.count import count
+
+        return count(self.rows())
+
+    def tensors(self, layout: str = "checkpoint") -> list[Tensor]:
+        """Every tensor by name, with its shape, component, kind and tie."""
+        from sizer.measures.tensors import tensors
+
+        return tensors(self.rows(layout))
+
+    def formula(self) -> Formula:
+        """The closed form of the count, as sympy expressions.
+
+        >>> import sizer
+        >>> sizer.load("gpt2-small").formula().block
+        12*D**2 + 13*D
+        """
+        from sizer.measures.formula import formula
+
+        return formula(self)
+
+    def flops(self, batch_size: int = 1, seq_len: int = 1024, attention: str = "eager") -> Flops:
+        """FLOPs of one pass over `batch_size` sequences of `seq_len` tokens; a multiply-add is 2."""
+        from sizer.measures.flops import flops
+
+        return flops(self.rows(), batch_size=batch_size, seq_len=seq_len, attention=attention)
+
+    def kv_cache(self, batch_size: int = 1, seq_len: int = 1024, dtype: str = "bf16") -> KVCache:
+        """What decoding keeps for `batch_size` sequences of `seq_len` tokens, in bytes."""
+        from sizer.measures.kv_cache import kv_cache
+
+        return kv_cache(self.rows(), batch_size=batch_size, seq_len=seq_len, dtype=dtype)

@@ -1,0 +1,152 @@
+"""The presets: models whose sizes are public, one TOML file a family.
+
+Presets that ship with the package were validated in CI, so reading one needs no pydantic.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from sizer.errors import BadInput, SizerError, UnknownName
+
+# Names people ask for whose sizes were never published.
+NOT_PUBLIC = (
+    "gpt-3.5",
+    "gpt-4",
+    "gpt-4o",
+    "gpt-5",
+    "o1",
+    "o3",
+    "claude",
+    "gemini",
+    "grok-2",
+    "grok-3",
+    "grok-4",
+    "palm-2",
+    "mistral-large-latest",
+    "mistral-medium",
+)
+
+
+class Preset(NamedTuple):
+    """A model as its family's file describes it."""
+
+    name: str
+    family: str
+    architecture: str
+    config: dict[str, Any]
+    expect: dict[str, Any]
+    source: str
+    date: str
+    assumptions: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+
+def directory(kind: str = "models") -> str:
+    """The folder of the presets: inside the installed package, or beside it in a checkout."""
+    package = os.path.dirname(os.path.dirname(__file__))
+    for parent in (package, os.path.dirname(package)):
+        folder = os.path.join(parent, "presets", kind)
+        if os.path.isdir(folder):
+            return folder
+    raise SizerError("the preset files are missing from this installation; install it again")
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name, or of that alias.
+
+    >>> preset("gpt2-small").config["d_model"]
+    768
+    """
+    # Parsing every family takes longer than a count, so look for the name in the text first.
+    needle = name.encode()
+    for path in _files():
+        with open(path, "rb") as file:
+            text = file.read()
+        if needle in text:
+            for found in _parse(text.decode(), path):
+                if name == found.name or name in found.aliases:
+                    return found
+    raise _unknown(name)
+
+
+def presets() -> list[Preset]:
+    """All presets, by family and in the order of their files."""
+    found = []
+    for path in _files():
+        with open(path, encoding="utf-8") as file:
+            found += _parse(file.read(), path)
+    return found
+
+
+def parse(text: str, where: str) -> list[Preset]:
+    """The presets in the text of a TOML file; `where` names it in errors."""
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{where} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise BadInput(f"{where} is nested too deeply to be a preset") from None
+    return _presets(document, where)
+
+
+_parse = parse
+
+
+def _presets(document: dict[str, Any], where: str) -> list[Preset]:
+    family = os.path.splitext(os.path.basename(where))[0]
+    defaults = document.get("defaults", {})
+    shared = {key: value for key, value in document.items() if not isinstance(value, dict)}
+    tables = {k: v for k, v in document.items() if isinstance(v, dict) and k not in ("defaults", "config")}
+    if "config" in document:
+        tables = {family: {"config": document["config"], **shared}}
+    if not tables:
+        raise BadInput(
+            f"{where} describes no model: it needs `architecture = …` and a table of sizes, "
+            "as the files of `sizer presets show gpt2-small --toml`"
+        )
+    return [_preset(name, family, {**shared, **table}, defaults, where) for name, table in tables.items()]
+
+
+def _preset(name: str, family: str, table: dict[str, Any], defaults: dict[str, Any], where: str) -> Preset:
+    known = {"architecture", "source", "date", "assumptions", "aliases", "config", "expect"}
+    for key in table:
+        if key not in known:
+            raise BadInput(
+                f"{where}: [{name}] has an unknown key {key!r}; known are {', '.join(sorted(known))}"
+            )
+    if not isinstance(table.get("architecture"), str):
+        raise BadInput(f"{where}: [{name}] needs `architecture`, one of those in `sizer presets list`")
+    config = table.get("config", {})
+    if not isinstance(config, dict):
+        raise BadInput(f"{where}: [{name}] `config` is not a table of sizes")
+    return Preset(
+        name,
+        family,
+        table["architecture"],
+        {**defaults, **config},
+        table.get("expect", {}),
+        str(table.get("source", "")),
+        str(table.get("date", "")),
+        tuple(table.get("assumptions", ())),
+        tuple(table.get("aliases", ())),
+    )
+
+
+def _files() -> list[str]:
+    folder = directory()
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".toml")]
+
+
+def _unknown(name: str) -> SizerError:
+    lower = name.lower()
+    if any(lower == secret or lower.startswith(secret + "-") for secret in NOT_PUBLIC):
+        return SizerError(
+            f"the sizes of {name!r} are not public, so nobody can count it; "
+            "`sizer presets list` shows the models that can be counted"
+        )
+    known = [known_name for p in presets() for known_name in (p.name, *p.aliases)]
+    return UnknownName("preset", name, known, hint="sizer presets list")

@@ -1,0 +1,213 @@
+"""The border: values from outside, as the fields of a configuration.
+
+Names are accepted in any spelling of the field's tools; inside there is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from functools import cache
+from typing import Any
+
+from sizer.core.config import LETTERS, Config, letter
+from sizer.core.dims import MAX_SIZE
+from sizer.core.pattern import Pattern, PerLayer
+from sizer.errors import InvalidConfig, UnknownKey, clip, nearest
+
+# One row a concept: our word, then what others call it (Hugging Face, GPT-2, nanoGPT, gguf, Megatron).
+ALIASES: dict[str, tuple[str, ...]] = {
+    "d_model": ("hidden_size", "n_embd", "n_embed", "dim", "model_dim", "embedding_length", "emb_dim"),
+    "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "block_count", "encoder_layers"),
+    "n_heads": ("num_attention_heads", "n_head", "num_heads", "head_count", "attention.head_count"),
+    "n_kv_heads": (
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_head_kv",
+        "num_query_groups",
+        "head_count_kv",
+        "attention.head_count_kv",
+        "n_kv_head",
+    ),
+    "d_head": ("head_dim", "d_kv", "kv_channels", "key_length", "attention.key_length", "head_size"),
+    "d_ff": (
+        "intermediate_size",
+        "n_inner",
+        "ffn_dim",
+        "ffn_hidden_size",
+        "feed_forward_length",
+        "hidden_dim",
+        "dim_feedforward",
+    ),
+    "vocab_size": ("n_vocab", "padded_vocab_size"),
+    "n_ctx": (
+        "max_position_embeddings",
+        "n_positions",
+        "block_size",
+        "context_length",
+        "max_seq_len",
+        "max_seq_length",
+        "seq_length",
+    ),
+    "n_experts": ("num_local_experts", "n_routed_experts", "num_experts", "expert_count"),
+    "top_k": ("num_experts_per_tok", "moe_router_topk", "expert_used_count", "num_experts_per_token"),
+    "d_ff_expert": ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_feed_forward_length"),
+    "n_shared_experts": ("expert_shared_count", "num_shared_experts"),
+    "n_dense_layers": ("first_k_dense_replace", "leading_dense_block_count"),
+    "q_lora_rank": ("attention.q_lora_rank",),
+    "kv_lora_rank": ("attention.kv_lora_rank",),
+    "d_state": ("state_size", "ssm.state_size", "ssm_state_size", "mamba_d_state"),
+    "window": ("sliding_window", "attention.sliding_window", "window_size"),
+    "seq_len": ("sequence_length",),
+    "batch_size": ("micro_batch_size",),
+    "tie_embeddings": ("tie_word_embeddings", "tied"),
+    "n_decoder_layers": ("num_decoder_layers", "decoder_layers"),
+    "qkv_bias": (),
+    "n_token_types": ("type_vocab_size",),
+}
+_CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+_CANONICAL |= {code: name for name, code in LETTERS.items() if name in ALIASES}
+
+
+def canonical_name(key: str) -> str:
+    """Our word for a key, whatever tool's word it is.
+
+    >>> canonical_name("n_embd"), canonical_name("--num-query-groups"), canonical_name("D")
+    ('d_model', 'n_kv_heads', 'd_model')
+    """
+    plain = key.removeprefix("--").replace("-", "_")
+    return _CANONICAL.get(plain, plain)
+
+
+def canonical(key: str, config: type[Config]) -> str:
+    """The field of a configuration that a key in any spelling means.
+
+    >>> from sizer.architectures.decoders.gpt2 import GPT2Config
+    >>> canonical("n_embd", GPT2Config), canonical("D", GPT2Config)
+    ('d_model', 'd_model')
+    """
+    known = {field.name: letter(config, field.name) for field in fields(config)}
+    by_letter = {code: name for name, code in known.items()}
+    for name in (key, by_letter.get(key, ""), canonical_name(key)):
+        if name in known:
+            return name
+    near = nearest(key, [*known, *(alias for name in known for alias in ALIASES.get(name, ()))])
+    subject = config.__name__.removesuffix("Config")
+    if near:
+        raise UnknownKey(f"{subject} has no field {clip(key)!r}; did you mean {near[0]!r}?")
+    raise UnknownKey(f"{subject} has no field {clip(key)!r}; it has {', '.join(known)}")
+
+
+def validated(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
+    """Fields of a configuration from outside data, each checked against its type.
+
+    Symbols and arrays come from Python, not from a file, and pass as they are.
+    """
+    by_name = {field.name: field for field in fields(config)}
+    result: dict[str, Any] = {}
+    for key, value in given.items():
+        name = canonical(key, config)
+        if name in result:
+            raise InvalidConfig(f"{name} is given twice, once as {clip(key)!r}")
+        result[name] = _value(by_name[name], value)
+    missing = [f.name for f in fields(config) if _required(f) and f.name not in result]
+    if missing:
+        raise InvalidConfig(f"{config.__name__.removesuffix('Config')} needs {', '.join(missing)}")
+    return result
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`KEY=VALUE` from a command line: a whole number, true, false, none or a word.
+
+    >>> parse_assignment("n_layers=24"), parse_assignment("tie_embeddings=false")
+    (('n_layers', 24), ('tie_embeddings', False))
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InvalidConfig(f"{clip(text)!r} is not of the form KEY=VALUE, such as n_layers=24")
+    return key.strip(), parse_value(value.strip())
+
+
+def parse_value(text: str) -> Any:
+    """The value a word stands for."""
+    words = {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "none": None,
+        "null": None,
+    }
+    if text.lower() in words:
+        return words[text.lower()]
+    if re.fullmatch(r"[+-]?[0-9][0-9_]{0,30}", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]{1,3})?", text[:64]):
+        return float(text)
+    return text
+
+
+def _required(field: Field[Any]) -> bool:
+    from dataclasses import MISSING
+
+    return field.default is MISSING
+
+
+def _value(field: Field[Any], value: Any) -> Any:
+    kind = str(field.type)
+    if value is None and ("None" in kind or field.default is None):
+        return None
+    if hasattr(value, "dtype") or hasattr(value, "free_symbols") or hasattr(value, "terms"):
+        return value
+    if isinstance(value, Pattern | PerLayer):
+        return value
+    base = kind.removesuffix(" | None")
+    adapter = _adapters().get(base)
+    if base == "Pattern":
+        return Pattern(tuple(_check(_adapters()["words"], field, value)))
+    if base == "PerLayer":
+        return PerLayer(tuple(_check(_adapters()["sizes"], field, value)))
+    return _check(adapter, field, value) if adapter else value
+
+
+_RULES = {
+    "Dim": "a whole number",
+    "bool": "true or false",
+    "str": "a word",
+    "int": "a whole number",
+    "Pattern": "a list of words, one a layer",
+    "PerLayer": "a list of whole numbers, one a layer",
+}
+
+
+def _check(adapter: Any, field: Field[Any], value: Any) -> Any:
+    from pydantic import ValidationError
+
+    try:
+        return adapter.validate_python(value)
+    except ValidationError:
+        rule = _RULES.get(str(field.type).removesuffix(" | None"), "of its type")
+        raise InvalidConfig(f"{field.name} = {clip(repr(value))} is not {rule}") from None
+
+
+@cache
+def _adapters() -> dict[str, Any]:
+    """One pydantic validator a kind of field, strict: no number from a text or a boolean."""
+    from typing import Annotated
+
+    from pydantic import Field as Constraint
+    from pydantic import TypeAdapter
+
+    # The smallest allowed value differs by field, so the configuration itself checks it.
+    size = Annotated[int, Constraint(strict=True, le=MAX_SIZE * 1000, ge=-MAX_SIZE * 1000)]
+    return {
+        "Dim": TypeAdapter(size),
+        "int": TypeAdapter(size),
+        "bool": TypeAdapter(Annotated[bool, Constraint(strict=True)]),
+        "str": TypeAdapter(Annotated[str, Constraint(strict=True, max_length=200)]),
+        "words": TypeAdapter(Annotated[list[str], Constraint(max_length=100_000)]),
+        "sizes": TypeAdapter(Annotated[list[size | None], Constraint(max_length=100_000)]),
+    }
