@@ -118,12 +118,12 @@ def check_sizes(config: Config) -> None:
         check_size(name, getattr(config, name), least=0 if name in config.may_be_zero else 1)
 
 
-def check_size(name: str, value: object, *, least: int = 1) -> None:
+def check_size(name: str, value: Any, *, least: int = 1) -> None:
     """Refuse a number that is not a positive integer of a sane magnitude."""
     if value is None or isinstance(value, Poly) or hasattr(value, "free_symbols"):
         return
     if hasattr(value, "dtype"):
-        if not (value.dtype.kind in "iu" and (value > 0).all()):  # type: ignore[operator]
+        if not (value.dtype.kind in "iu" and (value > 0).all()):
             raise InvalidConfig(f"{name}: an array of sizes must hold positive integers")
         return
     if isinstance(value, bool) or not isinstance(value, int):

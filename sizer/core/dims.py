@@ -5,18 +5,13 @@ A builder only adds and multiplies sizes. Quotients are taken here, once, when a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from sizer.core.poly import Poly
 from sizer.errors import InvalidConfig
 
-if TYPE_CHECKING:
-    import numpy as np
-    import sympy
-
-    Dim: TypeAlias = int | Poly | sympy.Expr | np.ndarray[Any, Any]
-else:
-    Dim = Any
+# An `int`, a `Poly`, a `sympy.Expr` or a `numpy.ndarray`: whatever adds and multiplies exactly.
+# The one deliberate `Any` of the package: no common type of the four has their arithmetic.
+Dim: TypeAlias = Any
 
 # No model has a dimension near this; it bounds the arithmetic that hostile input can cause.
 MAX_SIZE = 10**15
@@ -40,15 +35,15 @@ def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
             raise _not_a_multiple(dividend, divisor, names, fix)
         return dividend // divisor
     if hasattr(dividend, "dtype") or hasattr(divisor, "dtype"):
-        if (dividend % divisor).any():  # type: ignore[operator, union-attr]
+        if (dividend % divisor).any():
             raise InvalidConfig(f"{names}: some of the sizes given do not divide")
-        return dividend // divisor  # type: ignore[operator, no-any-return]
-    return dividend / divisor  # type: ignore[operator, no-any-return]
+        return dividend // divisor
+    return dividend / divisor
 
 
 def round_up(size: Dim, multiple: int) -> Dim:
     """The next multiple; a symbol cannot be rounded and is named by the caller instead."""
-    return -(-size // multiple) * multiple  # type: ignore[operator]
+    return -(-size // multiple) * multiple
 
 
 def _not_a_multiple(dividend: int, divisor: int, names: str, fix: str) -> InvalidConfig:

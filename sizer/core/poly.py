@@ -111,7 +111,7 @@ class Poly:
     def __bool__(self) -> bool:
         raise TypeError(f"a builder may not branch on the size {self}")
 
-    __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: self.__bool__()  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: self.__bool__()
 
     # -- use ----------------------------------------------------------------------------------
 
@@ -179,7 +179,9 @@ class Poly:
         for monomial, coefficient in self.sorted_terms():
             negative = coefficient < 0
             sign = ("-" if negative else "") if not pieces else (" - " if negative else " + ")
-            pieces.append(sign + term_text(monomial, abs(coefficient), ascii_only=ascii_only))
+            pieces.append(
+                sign + term_text(monomial, -coefficient if negative else coefficient, ascii_only=ascii_only)
+            )
         return "".join(pieces)
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ What never changes (`docs/design.md` gives the reasons):
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product as cartesian
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -24,7 +25,8 @@ from typing import NamedTuple, TypeAlias
 from sizer.core.dims import Dim
 
 
-class Axis(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Axis:
     """One dimension of a tensor.
 
     `unit` is the granule a shard may not split: the width of a head, for an axis of heads.
@@ -40,9 +42,9 @@ class Axis(NamedTuple):
         """The same axis `times` over, end to end: `3 * heads` for a fused q, k and v."""
         return Axis(self.name, times * self.size, self.unit, (self,) * times)
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    __rmul__ = __mul__
 
-    def __add__(self, other: Axis) -> Axis:  # type: ignore[override]
+    def __add__(self, other: Axis) -> Axis:
         """Two axes end to end: `heads + 2 * kv_heads`."""
         parts = (self.parts or (self,)) + (other.parts or (other,))
         return Axis(self.name, self.size + other.size, self.unit, parts)

@@ -85,7 +85,7 @@ def latent_attention(c: DeepseekConfig, embed: Axis) -> Module:
     keys_values = heads_axis("heads", c.n_heads, c.d_nope + c.d_value)
     values = heads_axis("heads", c.n_heads, c.d_value)
     if c.q_lora_rank is None:
-        q_proj = (linear("q_proj", queries, embed),)
+        q_proj: tuple[Module, ...] = (linear("q_proj", queries, embed),)
     else:
         q_rank = Axis("q_rank", c.q_lora_rank)
         q_proj = (
@@ -119,7 +119,7 @@ def _layers(c: DeepseekConfig) -> tuple[Layers, Layers]:
 
 def _experts(c: DeepseekConfig, embed: Axis) -> Module:
     experts = Axis("expert", c.n_experts)
-    shared = ()
+    shared: tuple[Module, ...] = ()
     if c.n_shared_experts is not None:
         width = Axis("ffn", c.n_shared_experts * c.d_ff_expert)
         shared = (gated_mlp("shared_experts", width, embed, component="experts"),)
