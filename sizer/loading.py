@@ -128,7 +128,8 @@ def from_dict(
     from sizer.sources.hf_config import overridden, read
     from sizer.sources.values import validated
 
-    hf = read(overridden(values, overrides or {}), cls=cls, name=name)
+    changed = overridden(values, overrides or {})
+    hf = read(changed, cls=cls, name=name)
     try:
         reading = hf_reader(hf.model_type)(hf)
         given = validated(reading.given, architecture(reading.architecture).config)
@@ -142,6 +143,8 @@ def from_dict(
         assumptions=reading.assumptions,
         sources=[f"{hf.model_type} configuration, class {hf.cls}"],
     )
+    model.hf_config = {**changed, "model_type": hf.model_type}
+    model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
     return model
 

@@ -41,8 +41,9 @@ def bar(part: int, whole: int, width: int = 20) -> str:
     >>> bar(1, 2, width=4)
     '██'
     """
-    eighths = round(8 * width * part / whole) if whole else 0
-    return "█" * (eighths // 8) + ("", *"▏▎▍▌▋▊▉")[eighths % 8]
+    eighths = int(8 * width * part / whole + 0.5) if whole else 0
+    full, rest = divmod(eighths, 8)
+    return "█" * full + " ▏▎▍▌▋▊▉"[rest : rest + (rest > 0)]
 
 
 def _scaled(number: int, scales: tuple[tuple[int, str], ...], gap: str) -> str:

@@ -58,6 +58,12 @@ class Commands(Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _show_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"sizer {__version__}")
+        ctx.exit()
+
+
 @click.group(
     cls=Commands,
     context_settings={"max_content_width": 100},
@@ -69,7 +75,7 @@ class Commands(Group):
     is_eager=True,
     expose_value=False,
     help="Show the version.",
-    callback=lambda ctx, _, wanted: wanted and (click.echo(f"sizer {__version__}"), ctx.exit()),
+    callback=_show_version,
 )
 def cli() -> None:
     """How big is it? Parameters of a model, exactly, and all that follows from them."""

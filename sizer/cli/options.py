@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
@@ -47,7 +47,9 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...], **rest: Any
     ) -> Any:
         overrides = _overrides(assignments, {code: rest.pop(f"letter_{code}") for code in SHORTHANDS})
-        return command(model=_load(target, preset, cls, overrides), **rest)
+        # `--all` stands for every preset: then no single model is named.
+        unnamed = rest.get("everything") and target is None and preset is None
+        return command(model=None if unnamed else _load(target, preset, cls, overrides), **rest)
 
     return wrapped
 
@@ -76,7 +78,10 @@ def render(answer: Report, form: str | None, table_format: str | None, verbose: 
     if form == "quiet":
         return answer.value
     if form == "json":
-        return report.json(answer.document())
+        document = answer.document()
+        if isinstance(document, Iterator):
+            return "\n".join(report.json_line(entry) for entry in document)
+        return report.json(document)
     view = answer.view()
     if form != "csv" and table_format is None:
         return report.text(view, verbose=verbose)
@@ -87,13 +92,14 @@ def render(answer: Report, form: str | None, table_format: str | None, verbose: 
 
 def _letters(command: Callable[..., Any]) -> Callable[..., Any]:
     for code, field in reversed(SHORTHANDS.items()):
-        command = click.option(
+        option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
             f"-{code}",
             f"letter_{code}",
             metavar="N",
             hidden=code not in "DLH",
             help=f"Short for --set {field}=N.",
-        )(command)
+        )
+        command = option(command)
     return command
 
 

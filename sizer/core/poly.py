@@ -137,6 +137,17 @@ class Poly:
             return total
         return _reduced(total)
 
+    def value(self, values: Mapping[str, int]) -> Number:
+        """The number a polynomial is when every letter has a value.
+
+        >>> (symbol("D") / symbol("H")).value({"D": 768, "H": 12})
+        64
+        """
+        number = self.subs(values)
+        if isinstance(number, Poly):
+            raise ValueError(f"no value for {', '.join(sorted(number.letters))} in {self}")
+        return number
+
     def derivative(self, letter: str) -> Poly:
         """The partial derivative.
 

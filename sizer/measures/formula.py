@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sizer.core.config import Config, letter, meaning, size_names
 from sizer.core.dims import Dim
 from sizer.core.poly import Monomial, Poly, as_poly, exact_quotient, term_text
+from sizer.core.record import Record
 from sizer.core.tree import Param, Row, walk
 from sizer.measures.count import count
 
@@ -22,17 +23,18 @@ if TYPE_CHECKING:
     from sizer.model import Model
 
 
-class Group(NamedTuple):
-    """What `count` repeats of one part of a model hold, each.
+class Group(Record):
+    """What some repeats of one part of a model hold, each.
 
-    `name` is the repeated module ("transformer.h"); `all_of_them` is false where only some of its
-    repeats hold this.
+    `name` is the repeated module ("transformer.h"), `times` how many repeats hold it.
     """
 
-    name: str
-    count: Poly | int
-    each: Poly
-    all_of_them: bool
+    __slots__ = ("each", "name", "times")
+
+    def __init__(self, name: str, times: Poly | int, each: Poly) -> None:
+        self.name = name
+        self.times = times
+        self.each = each
 
 
 class ClosedForm(NamedTuple):
@@ -45,7 +47,7 @@ class ClosedForm(NamedTuple):
     @property
     def total(self) -> Poly:
         """The whole sum, multiplied out."""
-        return sum((group.each * group.count for group in self.groups), start=self.alone)
+        return sum((group.each * group.times for group in self.groups), start=self.alone)
 
     def text(self, *, ascii_only: bool = False) -> str:
         """`2VD + CD + L(12D² + 10D) + 2D`: in the order of the model, blocks in brackets."""
@@ -65,7 +67,6 @@ def closed_form(rows: Iterable[Row]) -> ClosedForm:
     alone = Poly({})
     order: list[Monomial | int] = []
     groups: dict[tuple[str, str], Group] = {}
-    full: dict[str, Dim] = {}
     for row in rows:
         if not isinstance(row.leaf, Param) or row.leaf.tied_to is not None:
             continue
@@ -79,7 +80,6 @@ def closed_form(rows: Iterable[Row]) -> ClosedForm:
         outer, *inner = row.frames
         name = row.name.partition(".{}")[0]
         times = 1 if outer.shared else outer.count
-        full.setdefault(name, times)
         key = (name, str(times))
         each = numel
         for frame in inner:
@@ -87,7 +87,7 @@ def closed_form(rows: Iterable[Row]) -> ClosedForm:
                 each = each * frame.count
         if key not in groups:
             order.append(len(groups))
-            groups[key] = Group(name, _poly_or_int(times), each, str(full[name]) == str(times))
+            groups[key] = Group(name, _poly_or_int(times), each)
         else:
             groups[key] = groups[key]._replace(each=groups[key].each + each)
     return ClosedForm(alone, list(groups.values()), order)
@@ -185,18 +185,18 @@ def switches(model: Model) -> dict[str, Any]:
 def label(group: Group, form: ClosedForm) -> str:
     """The name of a group of equal repeats: its module, and how many where that is not all."""
     alike = [other for other in form.groups if other.name == group.name]
-    return group.name if len(alike) == 1 else f"{group.name} × {group.count}"
+    return group.name if len(alike) == 1 else f"{group.name} × {group.times}"
 
 
 def elasticity(total: Poly, letter_: str, values: Mapping[str, int]) -> float:
     """How many per cent the total grows for one per cent more of a size."""
-    slope = total.derivative(letter_).subs(values)
-    return float(exact_quotient(slope * values[letter_], total.subs(values)))
+    slope = total.derivative(letter_).value(values)
+    return float(exact_quotient(slope * values[letter_], total.value(values)))
 
 
 def _group_text(group: Group, ascii_only: bool) -> str:
     each = group.each.text(ascii_only=ascii_only)
-    times = group.count
+    times = group.times
     if isinstance(times, int):
         return each if times == 1 else f"{times}{'*' if ascii_only else ''}({each})"
     text = times.text(ascii_only=ascii_only)

@@ -157,6 +157,13 @@ def csv(table: Table) -> str:
     return out.getvalue().rstrip("\n")
 
 
+def json_line(document: Any) -> str:
+    """A document as JSON on one line, for lists of records."""
+    from json import dumps
+
+    return dumps(document, ensure_ascii=False)
+
+
 def json(document: Any) -> str:
     """A document as JSON; integers stay exact, letters stay letters."""
     from json import dumps
