@@ -8,6 +8,7 @@ from sizer.architectures.decoders.reading import (
     dense,
     layer_types,
     rope_parameters,
+    rotary_by_kind,
     rotary_width,
     sliding,
     whole,
@@ -35,24 +36,21 @@ def _compass(hf: HFConfig) -> Reading:
         return False
 
     rope = rope_parameters(hf)
-    kinds = sorted({kind for kind in layer_types(hf, slides) if rope.get(kind, rope) is not None})
-    return parallel(
-        hf,
-        rotary_kinds=tuple(f"{kind}_" for kind in kinds),
-        **sliding(hf, slides, window=hf["sliding_window"]),
-    )
+    rotated = {kind for kind in layer_types(hf, slides) if rope.get(kind, rope) is not None}
+    windows = sliding(hf, slides, window=hf["sliding_window"])
+    return parallel(hf, **rotary_by_kind(hf, rotated), **windows)
 
 
 def parallel(hf: HFConfig, **given: Any) -> Reading:
     """What all of them share."""
     bias = hf["attention_bias"]
+    given.setdefault("d_rotary", rotary_width(hf))
     return dense(
         hf,
         norm="layer_no_bias",
         norms=("input_layernorm", "", "", ""),
         qkv_bias=bias,
         o_bias=bias,
-        d_rotary=rotary_width(hf),
         **given,
     )
 

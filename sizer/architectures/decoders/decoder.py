@@ -6,6 +6,7 @@ The readers of the families that share it stand in files of their own beside thi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,6 +53,8 @@ class Names(NamedTuple):
 
 
 LLAMA = Names()
+# Before the names of the frequencies of layers with a window.
+WINDOWED = "sliding_attention_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,7 @@ class DecoderConfig(Config):
     n_kv_heads: Dim | None = None
     d_head: Dim | None = None
     d_rotary: Dim | None = None
+    d_rotary_window: Dim | None = None
     n_ctx: Dim | None = None
     window: Dim | None = None
     window_layers: Pattern | None = None
@@ -98,8 +102,11 @@ class DecoderConfig(Config):
     rotary_kinds: tuple[str, ...] = ("",)
     names: Names = LLAMA
 
-    letters = {"d_rotary": "Dr", "window_layers": "L"}
-    meanings = {"d_rotary": "width of the rotary part of a head"}
+    letters = {"d_rotary": "Dr", "d_rotary_window": "Drw", "window_layers": "L"}
+    meanings = {
+        "d_rotary": "width of the rotary part of a head",
+        "d_rotary_window": "the same in layers with a window",
+    }
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -108,9 +115,9 @@ class DecoderConfig(Config):
             self.derive(
                 d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads", fix="set d_head")
             )
-        if self.d_rotary is None:
-            # Frequencies turn pairs: an odd width is rounded up.
-            self.derive(d_rotary=round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head)
+        # Frequencies turn pairs: an odd width is rounded up.
+        pairs = round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head
+        self.derive(d_rotary=pairs, d_rotary_window=pairs)
         divide(self.n_heads, self.n_kv_heads, names="n_heads / n_kv_heads")
         if self.window_layers is not None and isinstance(self.n_layers, int):
             check_pattern("window_layers", self.window_layers, self.n_layers)
@@ -141,11 +148,7 @@ def decoder(c: DecoderConfig) -> Module:
         _token_embedding(c, embed),
         block,
         norm(c, names.final_norm, embed),
-        *(
-            table
-            for name in names.rotary
-            for table in rotary_buffers(c.d_rotary, layout=c.layout, name=name, kinds=c.rotary_kinds)
-        ),
+        *_rotary_tables(c),
     )
     return with_head(
         c,
@@ -274,17 +277,24 @@ def norms_named(c: DecoderConfig, name: str, width: Axis) -> tuple[Module, ...]:
 
 
 def rotary_buffers(
-    d_rotary: Dim, *, layout: str, name: str = "rotary_emb", kinds: tuple[str, ...] = ("",)
+    d_rotary: Dim, *, layout: str, name: str = "rotary_emb", kind: str = ""
 ) -> tuple[Module, ...]:
     """The inverse frequencies that transformers keeps beside a model, and saves in no file.
 
-    `kinds`: what stands before their names, where kinds of layers have frequencies of their own.
+    `kind`: what stands before their names, where kinds of layers have frequencies of their own.
     """
     if layout == "checkpoint":
         return ()
     half = Axis("rotary", divide(d_rotary, 2, names="d_rotary / 2"))
-    names = (f"{kind}{n}" for kind in kinds for n in ("inv_freq", "original_inv_freq"))
+    names = (f"{kind}inv_freq", f"{kind}original_inv_freq")
     return (Module(name, tuple(buffer(n, half, persistent=False) for n in names)),)
+
+
+def _rotary_tables(c: DecoderConfig) -> Iterator[Module]:
+    for name in c.names.rotary:
+        for kind in c.rotary_kinds:
+            width = c.d_rotary_window if kind == WINDOWED else c.d_rotary
+            yield from rotary_buffers(width, layout=c.layout, name=name, kind=kind)
 
 
 ARCHITECTURES = {"llama": Architecture(DecoderConfig, decoder)}

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.reading import dense, layer_types, rotary_width, sliding, whole
+from sizer.architectures.decoders.reading import (
+    dense,
+    layer_types,
+    rotary_by_kind,
+    rotary_width,
+    sliding,
+    whole,
+)
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
@@ -24,7 +31,8 @@ SANDWICH = (
 def gemma(hf: HFConfig, **given: Any) -> Reading:
     """What all of them share: scaled embeddings, and one switch for the biases of attention."""
     bias = hf["attention_bias"]
-    return dense(hf, embed_scale=True, qkv_bias=bias, o_bias=bias, d_rotary=rotary_width(hf), **given)
+    given.setdefault("d_rotary", rotary_width(hf))
+    return dense(hf, embed_scale=True, qkv_bias=bias, o_bias=bias, **given)
 
 
 def _gemma2(hf: HFConfig) -> Reading:
@@ -42,8 +50,9 @@ def _gemma3(hf: HFConfig) -> Reading:
     if hf["use_bidirectional_attention"] and window is not None:
         # An encoder (EmbeddingGemma) sees half of the window on either side.
         window = whole(hf, "sliding_window") // 2 + 1
-    kinds = tuple(f"{kind}_" for kind in sorted(set(layer_types(hf, slides))))
-    return gemma(hf, norms=SANDWICH, qk_norm="head", rotary_kinds=kinds, **sliding(hf, slides, window=window))
+    rotary = rotary_by_kind(hf, layer_types(hf, slides))
+    windows = sliding(hf, slides, window=window)
+    return gemma(hf, norms=SANDWICH, qk_norm="head", **rotary, **windows)
 
 
 def _vaultgemma(hf: HFConfig) -> Reading:

@@ -33,6 +33,10 @@ def _mistral(hf: HFConfig) -> Reading:
     return dense(hf, names=MISTRAL, d_rotary=rotary_width(hf), **every(hf))
 
 
+def _ministral3(hf: HFConfig) -> Reading:
+    return dense(hf, names=MISTRAL, d_rotary=rotary_width(hf, kind="yarn"), **every(hf))
+
+
 def _ministral(hf: HFConfig) -> Reading:
     return dense(hf, d_rotary=rotary_width(hf), **every(hf))
 
@@ -40,19 +44,20 @@ def _ministral(hf: HFConfig) -> Reading:
 def _smollm3(hf: HFConfig) -> Reading:
     """SmolLM3: the layers without rotary positions are those that may slide."""
     bias = hf["attention_bias"]
-    interval, rotated = hf["no_rope_layer_interval"], hf["no_rope_layers"]
+    switched_on, interval, rotated = (
+        hf[key] for key in ("use_sliding_window", "no_rope_layer_interval", "no_rope_layers")
+    )
 
     def slides(i: int) -> bool:
-        return not (rotated[i] if rotated is not None else (i + 1) % interval)
+        return bool(switched_on) and not ((i + 1) % interval if rotated is None else rotated[i])
 
-    window = hf["sliding_window"] if hf["use_sliding_window"] else None
     return dense(
         hf,
         qkv_bias=bias,
         o_bias=bias,
         mlp_bias=hf["mlp_bias"],
         d_rotary=rotary_width(hf),
-        **sliding(hf, slides, window=window),
+        **sliding(hf, slides, window=hf["sliding_window"]),
     )
 
 
@@ -96,7 +101,7 @@ def _hunyuan(hf: HFConfig) -> Reading:
 def _cwm(hf: HFConfig) -> Reading:
     """Code World Model: every fourth layer, from the first, sees all tokens."""
     windows = sliding(hf, lambda i: i % 4 != 0, window=hf["sliding_window"])
-    return dense(hf, mlp_bias=hf["mlp_bias"], d_rotary=rotary_width(hf), **windows)
+    return dense(hf, mlp_bias=hf["mlp_bias"], d_rotary=rotary_width(hf, kind="llama3"), **windows)
 
 
 HF_READERS = {
@@ -109,7 +114,7 @@ HF_READERS = {
     "iquestcoder": _llama,
     "llama": _llama,
     "ministral": _ministral,
-    "ministral3": _mistral,
+    "ministral3": _ministral3,
     "mistral": _mistral,
     "seed_oss": _seed_oss,
     "smollm3": _smollm3,

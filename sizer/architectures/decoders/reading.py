@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,9 @@ def token_bias(hf: HFConfig) -> bool:
 
 def optional(hf: HFConfig, key: str) -> Any:
     """A value that a file may have though its model type has no default for it."""
-    return hf[key] if key in hf else None
+    if key not in hf:
+        return None
+    return hf[key]
 
 
 def whole(hf: HFConfig, key: str) -> int:
@@ -103,21 +105,50 @@ def every(hf: HFConfig) -> dict[str, Any]:
 
 def rope_parameters(hf: HFConfig) -> Mapping[str, Any]:
     """The settings of the rotary positions, under their old name or the new one."""
-    for key in ("rope_scaling", "rope_parameters"):
-        value = hf[key] if hf.given(key) else None
-        if isinstance(value, Mapping) and value:
-            return value
-    return {}
+    return _settings(hf, "rope_scaling") or _settings(hf, "rope_parameters")
 
 
-def rotary_width(hf: HFConfig, *, default: float | None = None) -> int | None:
+def rope_by_kind(hf: HFConfig) -> dict[str, Mapping[str, Any]]:
+    """The settings of each kind of layer; those under the old name are of the layers that see all."""
+    by_kind = _settings(hf, "rope_parameters")
+    full, windowed = (by_kind.get(kind) or {} for kind in ("full_attention", "sliding_attention"))
+    return {
+        "full_attention": {**full, **_settings(hf, "rope_scaling")},
+        "sliding_attention": windowed,
+    }
+
+
+def _settings(hf: HFConfig, key: str) -> Mapping[str, Any]:
+    value = hf[key] if hf.given(key) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def rotary_by_kind(hf: HFConfig, kinds: Iterable[str]) -> dict[str, Any]:
+    """The rotary fields of a model whose kinds of layers have frequencies of their own."""
+    rope = rope_by_kind(hf)
+    return {
+        "rotary_kinds": tuple(f"{kind}_" for kind in sorted(set(kinds))),
+        "d_rotary": rotary_width(hf, rope=rope["full_attention"]),
+        "d_rotary_window": rotary_width(hf, rope=rope["sliding_attention"]),
+    }
+
+
+def rotary_width(
+    hf: HFConfig,
+    *,
+    default: float | None = None,
+    kind: str = "default",
+    rope: Mapping[str, Any] | None = None,
+) -> int | None:
     """Width of the rotary part of a head, rounded up to whole pairs; `None` where it is the head.
 
     `default` is the fraction that the model type assumes. A type without one looks for a fraction
-    only where its positions are scaled.
+    only where its positions are scaled. `kind` is the scaling of a file without settings;
+    `rope` the settings, where they are not those of the whole file.
     """
-    rope = rope_parameters(hf)
-    kind = rope.get("rope_type", rope.get("type", "default"))
+    rope = rope_parameters(hf) if rope is None else rope
+    if rope:
+        kind = rope.get("rope_type", rope.get("type", "default"))
     if kind == "proportional" or (default is None and kind == "default"):
         return None
     fraction = rope.get("partial_rotary_factor")
