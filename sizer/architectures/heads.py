@@ -16,14 +16,14 @@ def with_head(
     *,
     prefix: str = "model",
     embedding: str = "embed_tokens",
+    bias: bool = False,
     qa_prefix: str = "transformer",
-    head_bias: bool = False,
     token_bias: bool = True,
 ) -> Module:
     """A decoder under `prefix` with the head of its task; the bare decoder has no prefix.
 
     The head of a language model is tied to the embedding where `c.tie_embeddings` says so; its
-    bias, where it has one (`head_bias`), is its own.
+    `bias`, where it has one, is its own.
     `qa_prefix`: the decoder's name below a question-answering head; most families of transformers
     still say "transformer" there, the later ones "model".
     `token_bias`: the head that labels tokens has a bias.
@@ -33,7 +33,7 @@ def with_head(
         return Module("", model)
     if c.task == "causal":
         tied_to = f"{prefix}.{embedding}.weight" if c.tie_embeddings else None
-        head = linear("lm_head", vocab, embed, bias=head_bias, tied_to=tied_to, component="head")
+        head = linear("lm_head", vocab, embed, bias=bias, tied_to=tied_to, component="head")
     elif c.task == "qa":
         prefix = qa_prefix
         head = linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head")

@@ -45,7 +45,6 @@ class Names(NamedTuple):
     attention: str = "self_attn"
     qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
     output: str = "o_proj"
-    qk_norms: tuple[str, str] = ("q_norm", "k_norm")
     mlp: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     final_norm: str = "norm"
     rotary: tuple[str, ...] = ("rotary_emb",)
@@ -96,11 +95,12 @@ class DecoderConfig(Config):
     norm: str = "rms"
     norms: tuple[str, str, str, str] = ("input_layernorm", "", "post_attention_layernorm", "")
     qk_norm: str | None = None
+    qk_norm_names: tuple[str, str] = ("q_norm", "k_norm")
     sinks: bool = False
     square_output: bool = False
     embed_scale: bool = False
     rotary_kinds: tuple[str, ...] = ("",)
-    names: Names = LLAMA
+    module_names: Names = LLAMA
 
     letters = {"d_rotary": "Dr", "d_rotary_window": "Drw", "window_layers": "L"}
     meanings = {
@@ -116,8 +116,8 @@ class DecoderConfig(Config):
                 d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads", fix="set d_head")
             )
         # Frequencies turn pairs: an odd width is rounded up.
-        pairs = round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head
-        self.derive(d_rotary=pairs, d_rotary_window=pairs)
+        self.derive(d_rotary=round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head)
+        self.derive(d_rotary_window=self.d_rotary)
         divide(self.n_heads, self.n_kv_heads, names="n_heads / n_kv_heads")
         if self.window_layers is not None and isinstance(self.n_layers, int):
             check_pattern("window_layers", self.window_layers, self.n_layers)
@@ -136,7 +136,7 @@ def decoder(c: DecoderConfig) -> Module:
 
     Source: transformers `modeling_llama.py`.
     """
-    embed, names = Axis("embed", c.d_model), c.names
+    embed, names = Axis("embed", c.d_model), c.module_names
     before_attn, after_attn, before_mlp, after_mlp = (norms_named(c, name, embed) for name in c.norms)
     attn = attention(c, names.attention, names=names, sinks=c.sinks, square_output=c.square_output)
     block = Module(
@@ -156,13 +156,13 @@ def decoder(c: DecoderConfig) -> Module:
         prefix=names.model,
         embedding=names.embedding,
         qa_prefix=names.qa,
-        head_bias=c.head_bias,
+        bias=c.head_bias,
         token_bias=c.token_bias,
     )
 
 
 def _token_embedding(c: DecoderConfig, embed: Axis) -> Module:
-    table = embedding(c.names.embedding, Axis("vocab", c.vocab_size), embed)
+    table = embedding(c.module_names.embedding, Axis("vocab", c.vocab_size), embed)
     if c.embed_scale and c.layout == "transformers":
         return table._replace(children=(*table.children, buffer("embed_scale", persistent=False)))
     return table
@@ -188,7 +188,7 @@ def attention(
                 linear(qkv, width, embed, bias=c.qkv_bias)
                 for qkv, width in zip(names.qkv, widths, strict=True)
             ),
-            *qk_norms(c, heads, kv_heads, names=names.qk_norms),
+            *qk_norms(c, heads, kv_heads),
             *((Param("sinks", (Axis("heads", c.n_heads),)),) if sinks else ()),
             *windowed_core(c),
             linear(names.output, embed, embed if square_output else heads, bias=c.o_bias),
@@ -197,13 +197,11 @@ def attention(
     )
 
 
-def qk_norms(
-    c: DecoderConfig, heads: Axis, kv_heads: Axis, *, names: tuple[str, str] = ("q_norm", "k_norm")
-) -> tuple[Module, ...]:
+def qk_norms(c: DecoderConfig, heads: Axis, kv_heads: Axis) -> tuple[Module, ...]:
     """The norms of queries and keys, where there are any."""
     if c.qk_norm is None:
         return ()
-    q_name, k_name = names
+    q_name, k_name = c.qk_norm_names
     one_head = Axis("head", c.d_head)
     if c.qk_norm in ("heads", "list"):
         per_head = _matrix_norm if c.qk_norm == "heads" else _list_of_norms
@@ -291,7 +289,7 @@ def rotary_buffers(
 
 
 def _rotary_tables(c: DecoderConfig) -> Iterator[Module]:
-    for name in c.names.rotary:
+    for name in c.module_names.rotary:
         for kind in c.rotary_kinds:
             width = c.d_rotary_window if kind == WINDOWED else c.d_rotary
             yield from rotary_buffers(width, layout=c.layout, name=name, kind=kind)

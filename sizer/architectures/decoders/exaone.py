@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import LLAMA, DecoderConfig, decoder
 from sizer.architectures.decoders.olmo import POST_NORMS
-from sizer.architectures.decoders.reading import dense, rotary_width, sliding
+from sizer.architectures.decoders.reading import dense, rotary_width, sliding, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.tree import Module
 
@@ -24,7 +24,7 @@ def exaone(c: DecoderConfig) -> Module:
     if c.layout == "transformers":
         return decoder(c)
     names = BLOCK if c.task == "base" else PUBLISHED
-    return decoder(replace(c, names=names, norms=("ln_1", "", "ln_2", "")))
+    return decoder(replace(c, module_names=names, norms=("ln_1", "", "ln_2", "")))
 
 
 ARCHITECTURES = {"exaone": Architecture(DecoderConfig, exaone)}
@@ -40,10 +40,10 @@ def _exaone4(hf: HFConfig) -> Reading:
     pattern = hf["sliding_window_pattern"]
 
     def slides(i: int) -> bool:
-        if isinstance(pattern, str):
+        if isinstance(pattern, str) and pattern:
             # Early files spell it out: "LLLG", three local layers and a global one.
             return pattern[i % len(pattern)] == "L"
-        return bool((i + 1) % pattern)
+        return (i + 1) % whole(hf, "sliding_window_pattern") != 0
 
     return dense(
         hf,

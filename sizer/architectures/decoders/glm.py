@@ -17,7 +17,7 @@ NORMS = ("input_layernorm", "post_self_attn_layernorm", "post_attention_layernor
 
 def _glm(hf: HFConfig, **given: Any) -> Reading:
     return dense(
-        hf, names=GLM, qkv_bias=hf["attention_bias"], d_rotary=rotary_width(hf, default=0.5), **given
+        hf, module_names=GLM, qkv_bias=hf["attention_bias"], d_rotary=rotary_width(hf, default=0.5), **given
     )
 
 

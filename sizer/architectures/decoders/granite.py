@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import LLAMA
-from sizer.architectures.decoders.reading import dense, rotary_width, sliding
+from sizer.architectures.decoders.reading import dense, per_layer, rotary_width, sliding
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ def _granite_swa(hf: HFConfig) -> Reading:
 
     A rotary module stands in memory for each base of the layers, beside one that nothing uses.
     """
-    thetas = hf["layer_rope_theta"]
+    thetas = per_layer(hf, "layer_rope_theta")
     bases = 1 if thetas is None else len({theta for theta in thetas if theta})
     rotary = ("rotary_emb", *(f"rotary_embs.{i}" for i in range(bases)))
     windows = sliding(hf, lambda i: i % 4 != 0, window=hf["sliding_window"])
-    return granite(hf, sinks=True, names=LLAMA._replace(rotary=rotary), **windows)
+    return granite(hf, sinks=True, module_names=LLAMA._replace(rotary=rotary), **windows)
 
 
 def _hyperclovax(hf: HFConfig) -> Reading:

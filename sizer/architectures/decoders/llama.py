@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import LLAMA
-from sizer.architectures.decoders.reading import dense, every, rotary_width, sliding
+from sizer.architectures.decoders.reading import dense, every, per_layer, rotary_width, sliding, whole
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def _arcee(hf: HFConfig) -> Reading:
 
 
 def _mistral(hf: HFConfig) -> Reading:
-    return dense(hf, names=MISTRAL, d_rotary=rotary_width(hf), **every(hf))
+    return dense(hf, module_names=MISTRAL, d_rotary=rotary_width(hf), **every(hf))
 
 
 def _ministral3(hf: HFConfig) -> Reading:
-    return dense(hf, names=MISTRAL, d_rotary=rotary_width(hf, kind="yarn"), **every(hf))
+    return dense(hf, module_names=MISTRAL, d_rotary=rotary_width(hf, kind="yarn"), **every(hf))
 
 
 def _ministral(hf: HFConfig) -> Reading:
@@ -44,12 +44,12 @@ def _ministral(hf: HFConfig) -> Reading:
 def _smollm3(hf: HFConfig) -> Reading:
     """SmolLM3: the layers without rotary positions are those that may slide."""
     bias = hf["attention_bias"]
-    switched_on, interval, rotated = (
-        hf[key] for key in ("use_sliding_window", "no_rope_layer_interval", "no_rope_layers")
-    )
+    rotated = per_layer(hf, "no_rope_layers")
 
     def slides(i: int) -> bool:
-        return bool(switched_on) and not ((i + 1) % interval if rotated is None else rotated[i])
+        if not hf["use_sliding_window"]:
+            return False
+        return not (rotated[i] if rotated else (i + 1) % whole(hf, "no_rope_layer_interval"))
 
     return dense(
         hf,
@@ -93,7 +93,7 @@ def _hunyuan(hf: HFConfig) -> Reading:
         qkv_bias=bias,
         o_bias=bias,
         qk_norm="head",
-        names=LLAMA._replace(qk_norms=("query_layernorm", "key_layernorm")),
+        qk_norm_names=("query_layernorm", "key_layernorm"),
         d_rotary=rotary_width(hf),
     )
 

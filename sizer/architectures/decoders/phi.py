@@ -12,27 +12,26 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 QK_LAYERNORMS = ("q_layernorm", "k_layernorm")
-PHI = LLAMA._replace(output="dense", qk_norms=QK_LAYERNORMS, mlp=("fc1", "fc2"), final_norm="final_layernorm")
+PHI = LLAMA._replace(output="dense", mlp=("fc1", "fc2"), final_norm="final_layernorm")
 PHI3 = LLAMA._replace(qkv=("qkv_proj",), mlp=("gate_up_proj", "down_proj"))
 PERSIMMON = LLAMA._replace(
     qkv=("query_key_value",),
     output="dense",
-    qk_norms=QK_LAYERNORMS,
     mlp=("dense_h_to_4h", "dense_4h_to_h"),
     final_norm="final_layernorm",
 )
 STARCODER = LLAMA._replace(mlp=("c_fc", "c_proj"))
-STABLELM = LLAMA._replace(qk_norms=QK_LAYERNORMS)
 
 
 def _phi(hf: HFConfig) -> Reading:
     """Phi-1 to Phi-2 (arXiv:2306.11644): attention and MLP side by side, biases everywhere."""
     return dense(
         hf,
-        names=PHI,
+        module_names=PHI,
         norm="layer",
         norms=("input_layernorm", "", "", ""),
         qk_norm="head" if hf["qk_layernorm"] else None,
+        qk_norm_names=QK_LAYERNORMS,
         qkv_bias=True,
         o_bias=True,
         mlp_bias=True,
@@ -44,16 +43,17 @@ def _phi(hf: HFConfig) -> Reading:
 
 def _phi3(hf: HFConfig) -> Reading:
     """Phi-3 and Phi-4 (arXiv:2404.14219): fused projections."""
-    return dense(hf, names=PHI3, d_rotary=rotary_width(hf, default=1.0), **every(hf))
+    return dense(hf, module_names=PHI3, d_rotary=rotary_width(hf, default=1.0), **every(hf))
 
 
 def _persimmon(hf: HFConfig) -> Reading:
     """Persimmon 8B (Adept 2023): fused projections, heads of equal number and width."""
     return dense(
         hf,
-        names=PERSIMMON,
+        module_names=PERSIMMON,
         norm="layer",
         qk_norm="head" if hf["qk_layernorm"] else None,
+        qk_norm_names=QK_LAYERNORMS,
         n_kv_heads=None,
         d_head=None,
         qkv_bias=True,
@@ -69,10 +69,10 @@ def _stablelm(hf: HFConfig) -> Reading:
     before_mlp = "" if hf["use_parallel_residual"] else "post_attention_layernorm"
     return dense(
         hf,
-        names=STABLELM,
         norm="layer",
         norms=("input_layernorm", "", before_mlp, ""),
         qk_norm="list" if hf["qk_layernorm"] else None,
+        qk_norm_names=QK_LAYERNORMS,
         d_head=None,
         qkv_bias=hf["use_qkv_bias"],
         d_rotary=rotary_width(hf, default=0.25),
@@ -84,7 +84,7 @@ def _starcoder2(hf: HFConfig) -> Reading:
     bias = hf["use_bias"]
     return dense(
         hf,
-        names=STARCODER,
+        module_names=STARCODER,
         norm="layer",
         qkv_bias=bias,
         o_bias=bias,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sizer.architectures.decoders.decoder import DecoderConfig
 from sizer.architectures.registry import Reading
 from sizer.core.config import size_names
+from sizer.core.dims import round_up
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, clip
 
@@ -66,6 +67,19 @@ def whole(hf: HFConfig, key: str) -> int:
     return value
 
 
+def per_layer(hf: HFConfig, key: str) -> tuple[float, ...] | None:
+    """A list with a number for each layer, where the file has one."""
+    values = hf[key]
+    if values is None:
+        return None
+    n_layers = listed_layers(hf)
+    if not isinstance(values, list | tuple) or not all(isinstance(v, int | float) for v in values):
+        raise InvalidConfig(f"{key} = {clip(repr(values))} is not a list of numbers, one a layer")
+    if len(values) < n_layers:
+        raise InvalidConfig(f"{key} lists {len(values)} layers of num_hidden_layers = {n_layers}")
+    return tuple(values)
+
+
 def listed_layers(hf: HFConfig) -> int:
     """The number of layers, where something is listed for each."""
     n_layers = whole(hf, "num_hidden_layers")
@@ -111,7 +125,8 @@ def rope_parameters(hf: HFConfig) -> Mapping[str, Any]:
 def rope_by_kind(hf: HFConfig) -> dict[str, Mapping[str, Any]]:
     """The settings of each kind of layer; those under the old name are of the layers that see all."""
     by_kind = _settings(hf, "rope_parameters")
-    full, windowed = (by_kind.get(kind) or {} for kind in ("full_attention", "sliding_attention"))
+    unscaled = {"rope_type": "default"}
+    full, windowed = (by_kind.get(kind) or unscaled for kind in ("full_attention", "sliding_attention"))
     return {
         "full_attention": {**full, **_settings(hf, "rope_scaling")},
         "sliding_attention": windowed,
@@ -126,11 +141,22 @@ def _settings(hf: HFConfig, key: str) -> Mapping[str, Any]:
 def rotary_by_kind(hf: HFConfig, kinds: Iterable[str]) -> dict[str, Any]:
     """The rotary fields of a model whose kinds of layers have frequencies of their own."""
     rope = rope_by_kind(hf)
+    full = rotary_width(hf, rope=rope["full_attention"])
+    windowed = rotary_width(hf, rope=rope["sliding_attention"])
+    if full is not None and windowed is None:
+        windowed = round_up(head_width(hf), 2)
     return {
         "rotary_kinds": tuple(f"{kind}_" for kind in sorted(set(kinds))),
-        "d_rotary": rotary_width(hf, rope=rope["full_attention"]),
-        "d_rotary_window": rotary_width(hf, rope=rope["sliding_attention"]),
+        "d_rotary": full,
+        "d_rotary_window": windowed,
     }
+
+
+def head_width(hf: HFConfig) -> int:
+    """The width of a head as rotary positions see it."""
+    if optional(hf, "head_dim"):
+        return whole(hf, "head_dim")
+    return whole(hf, "hidden_size") // whole(hf, "num_attention_heads")
 
 
 def rotary_width(
@@ -158,7 +184,5 @@ def rotary_width(
         fraction = 1.0 if default is None else default
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
         raise InvalidConfig(f"partial_rotary_factor = {clip(repr(fraction))} is not between 0 and 1")
-    given = optional(hf, "head_dim")
-    head = whole(hf, "head_dim") if given else whole(hf, "hidden_size") // whole(hf, "num_attention_heads")
-    rotary = int(head * fraction)
-    return None if rotary == head else rotary + rotary % 2
+    rotary = int(head_width(hf) * fraction)
+    return None if rotary == head_width(hf) else round_up(rotary, 2)
