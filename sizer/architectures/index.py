@@ -1,6 +1,7 @@
 """Which module describes what; written by tools/architecture_index.py."""
 
 ARCHITECTURE_MODULES: dict[str, str] = {
+    "albert": "encoders.albert",
     "bert": "encoders.bert",
     "deepseek_v3": "moe.deepseek",
     "gpt2": "decoders.gpt2",
@@ -8,12 +9,36 @@ ARCHITECTURE_MODULES: dict[str, str] = {
     "llama": "decoders.decoder",
     "mamba2": "recurrent.mamba2",
     "palm": "decoders.palm",
+    "rembert": "encoders.narrow",
+    "roc_bert": "encoders.roc_bert",
+    "roformer": "encoders.narrow",
     "t5": "encoder_decoders.t5",
+    "tapas": "encoders.tapas",
     "transformer": "encoder_decoders.transformer",
+    "xmod": "encoders.roberta",
     "zamba2": "recurrent.zamba2",
 }
 
 HF_MODULES: dict[str, str] = {
+    "albert": "encoders.albert",
+    "bert": "encoders.bert",
+    "bert-generation": "encoders.bert",
+    "big_bird": "encoders.bert",
+    "camembert": "encoders.roberta",
+    "data2vec-text": "encoders.roberta",
+    "electra": "encoders.narrow",
+    "ernie": "encoders.bert",
+    "layoutlm": "encoders.bert",
     "llama": "decoders.decoder",
+    "megatron-bert": "encoders.bert",
     "mistral": "decoders.decoder",
+    "rembert": "encoders.narrow",
+    "roberta": "encoders.roberta",
+    "roberta-prelayernorm": "encoders.roberta",
+    "roc_bert": "encoders.roc_bert",
+    "roformer": "encoders.narrow",
+    "tapas": "encoders.tapas",
+    "xlm-roberta": "encoders.roberta",
+    "xlm-roberta-xl": "encoders.roberta",
+    "xmod": "encoders.roberta",
 }
