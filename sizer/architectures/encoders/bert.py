@@ -191,7 +191,12 @@ EVERY_TASK = ("base", "masked", "causal", "pretraining", "sequence", "token", "q
 
 def flag(hf: HFConfig, key: str) -> bool:
     """A switch that not every model type has; null is off."""
-    return key in hf and bool(hf[key])
+    return bool(hf.get(key))
+
+
+def saved_by_transformers_5(hf: HFConfig) -> bool:
+    """Whether transformers 5 wrote this file, which ties and names a few tensors in its own way."""
+    return str(hf.get("transformers_version", "")).startswith("5.")
 
 
 def fields_of(hf: HFConfig, config: type[BertConfig] = BertConfig, **given: Any) -> dict[str, Any]:
@@ -199,7 +204,7 @@ def fields_of(hf: HFConfig, config: type[BertConfig] = BertConfig, **given: Any)
     usual = {
         "causal": flag(hf, "is_decoder"),
         "cross_attention": flag(hf, "add_cross_attention"),
-        "act": hf["hidden_act"] if "hidden_act" in hf else "gelu",
+        "act": hf.get("hidden_act", "gelu"),
     }
     return hf.fill(config, **{**usual, **given})
 
@@ -214,17 +219,21 @@ def _ernie(hf: HFConfig) -> Reading:
 
 
 def _layoutlm(hf: HFConfig) -> Reading:
-    given = {"prefix": "layoutlm", "pooled": EVERY_TASK, "id_buffers": ("position_ids",)}
+    given: dict[str, Any] = {"prefix": "layoutlm", "pooled": EVERY_TASK, "id_buffers": ("position_ids",)}
     return Reading("bert", fields_of(hf, n_coordinates=hf["max_2d_position_embeddings"], **given))
 
 
 def _megatron_bert(hf: HFConfig) -> Reading:
-    given = {"norms": ("ln", "ln", "encoder.ln"), "embedding_norm": "", "id_buffers": ("position_ids",)}
+    given: dict[str, Any] = {
+        "norms": ("ln", "ln", "encoder.ln"),
+        "embedding_norm": "",
+        "id_buffers": ("position_ids",),
+    }
     return Reading("bert", fields_of(hf, **given))
 
 
 def _bert_generation(hf: HFConfig) -> Reading:
-    given = {"n_token_types": None, "pooled": (), "id_buffers": ("position_ids",)}
+    given: dict[str, Any] = {"n_token_types": None, "pooled": (), "id_buffers": ("position_ids",)}
     return Reading("bert", fields_of(hf, head="generation", **given))
 
 

@@ -81,11 +81,11 @@ def d_embed(hf: HFConfig) -> int | None:
     return None if width is None or width == hf["hidden_size"] else int(width)
 
 
-def summary_fields(hf: HFConfig, **given: Any) -> dict[str, Any]:
+def summary_fields(hf: HFConfig, config: type[BertConfig] = BertConfig, **given: Any) -> dict[str, Any]:
     """The fields of an ELECTRA-like configuration: no pooler, and a summary before multiple choice."""
     summary = "sequence_summary.summary" if flag(hf, "summary_use_proj") else ""
     usual = {"d_embed": d_embed(hf), "pooled": (), "classifier": "two_layers", "choice_layer": summary}
-    return fields_of(hf, **{**usual, **given})
+    return fields_of(hf, config, **{**usual, **given})
 
 
 def _electra(hf: HFConfig) -> Reading:

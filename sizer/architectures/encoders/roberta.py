@@ -17,7 +17,7 @@ from sizer.architectures.encoders.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
-from sizer.core.tree import Axis, Module, Op
+from sizer.core.tree import Axis, Module, Op, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -56,17 +56,15 @@ def _adapters(c: XmodConfig) -> Children:
         linear("dense2", embed, bottleneck, bias=True),
     )
     first, *others = (f"output.adapter_modules.{language}" for language in c.languages)
-    unvisited = tuple(_never_visited(part) for part in one if isinstance(part, Module))
-    return (
-        *norm,
-        Module(first, one, component="mlp"),
-        *(Module(name, unvisited, component="mlp") for name in others),
-    )
+    adapter = Module(first, one, component="mlp")
+    return (*norm, adapter, *(_never_visited(adapter._replace(name=name)) for name in others))
 
 
-def _never_visited(module: Module) -> Module:
+def _never_visited(part: Module) -> Module:
     """The same tensors, of which a token visits none."""
-    return module._replace(children=tuple(leaf._replace(active=0) for leaf in module.children))  # type: ignore[union-attr, call-arg]
+    children = (_never_visited(child) if isinstance(child, Module) else child for child in part.children)
+    params = (child._replace(active=0) if isinstance(child, Param) else child for child in children)
+    return part._replace(children=tuple(child for child in params if not isinstance(child, Op)))
 
 
 ARCHITECTURES = {"xmod": Architecture(XmodConfig, xmod)}
