@@ -49,9 +49,7 @@ def esm(c: EsmConfig) -> Module:
     block = layer(c, *inside)
     if c.layout == "checkpoint" and c.transformers_5_names:
         block = tuple(_old_norm_names(part) for part in block if isinstance(part, Module | Op))
-    maps = Axis("maps", c.n_layers * c.n_heads)
-    contacts = linear("contact_head.regression", Axis("labels", 1), maps, bias=True, component="head")
-    model = (*embeddings(c), *beside, *stack(c, block), *pooler(c), contacts)
+    model = (*embeddings(c), *beside, *stack(c, block), *pooler(c), _contact_head(c))
     return with_head(c, model, _language_head(c) if c.task == "masked" else None)
 
 
@@ -59,6 +57,13 @@ def _frequencies(c: EsmConfig, name: str) -> tuple[Buffer, ...]:
     if not c.rotary:
         return ()
     return (buffer(name, Axis("rotary", divide(c.d_head, 2, names="d_head / 2")), component="position"),)
+
+
+def _contact_head(c: EsmConfig) -> Module:
+    """From the attention maps of all heads to contacts; a forward pass runs it only when asked to."""
+    maps = Axis("maps", c.n_layers * c.n_heads)
+    head = linear("contact_head.regression", Axis("labels", 1), maps, bias=True, component="head")
+    return head._replace(uses=0)
 
 
 def _old_norm_names(part: Module | Op) -> Module | Op:

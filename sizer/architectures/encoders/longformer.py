@@ -24,9 +24,16 @@ def longformer(c: BertConfig) -> Module:
 
 
 def _global_attention(c: BertConfig) -> Children:
-    """Keys and values of all tokens for the few that see everything."""
+    """Projections for the few tokens that see everything; their keys and values are those of all tokens.
+
+    The heads for whole sequences ask for such tokens themselves; otherwise a pass has none.
+    """
     embed, heads = Axis("embed", c.d_model), heads_axis("heads", c.n_heads, c.d_head)
-    return tuple(linear(f"self.{name}_global", heads, embed, bias=True) for name in ("query", "key", "value"))
+    query, key, value = (
+        linear(f"self.{name}_global", heads, embed, bias=True) for name in ("query", "key", "value")
+    )
+    used = None if c.task in ("sequence", "qa", "choice") else 0
+    return query._replace(uses=0), key._replace(uses=used), value._replace(uses=used)
 
 
 ARCHITECTURES = {"longformer": Architecture(BertConfig, longformer)}

@@ -50,7 +50,7 @@ class LukeConfig(BertConfig):
 def luke(c: LukeConfig) -> Module:
     """LUKE (Yamada et al. 2020), with the tensor names of `LukeForMaskedLM`.
 
-    Source: transformers `modeling_luke.py`.
+    Source: transformers `modeling_luke.py`. A pass over words alone runs nothing of the entities.
     """
     block = layer(c, *_entity_queries(c))
     return with_head(c, (*embeddings(c), _entity_embeddings(c), *stack(c, block), *pooler(c)), _own_head(c))
@@ -70,6 +70,7 @@ def _entity_embeddings(c: LukeConfig) -> Module:
             layer_norm("LayerNorm", embed),
         ),
         component="embedding",
+        uses=0,
     )
 
 
@@ -82,7 +83,8 @@ def _entity_queries(c: LukeConfig) -> Children:
     if not c.entity_aware:
         return ()
     embed, heads = Axis("embed", c.d_model), heads_axis("heads", c.n_heads, c.d_head)
-    return tuple(linear(f"self.{pair}_query", heads, embed, bias=True) for pair in ("w2e", "e2w", "e2e"))
+    queries = (linear(f"self.{pair}_query", heads, embed, bias=True) for pair in ("w2e", "e2w", "e2e"))
+    return tuple(query._replace(uses=0) for query in queries)
 
 
 def _own_head(c: LukeConfig) -> Children | None:
@@ -126,7 +128,7 @@ def _entities_head(c: LukeConfig) -> Module:
         linear("decoder", entities, width, tied_to=tied_to),
         Param("bias", (entities,)),
     )
-    return Module("entity_predictions", parts, component="head")
+    return Module("entity_predictions", parts, component="head", uses=0)
 
 
 ARCHITECTURES = {"luke": Architecture(LukeConfig, luke)}

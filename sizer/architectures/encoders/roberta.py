@@ -55,9 +55,9 @@ def _adapters(c: XmodConfig) -> Children:
         Op("act", c.act, {"width": c.d_adapter}),
         linear("dense2", embed, bottleneck, bias=True),
     )
-    first, *others = (f"output.adapter_modules.{language}" for language in c.languages)
-    adapter = Module(first, one, component="mlp")
-    return (*norm, adapter, *(_never_visited(adapter._replace(name=name)) for name in others))
+    adapter = Module("", one, component="mlp")
+    adapters = [adapter._replace(name=f"output.adapter_modules.{language}") for language in c.languages]
+    return (*norm, *adapters[:1], *(_never_visited(other) for other in adapters[1:]))
 
 
 def _never_visited(part: Module) -> Module:
