@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from sizer.errors import BadInput, InvalidConfig, SizerError, UnknownName, clip
+from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
 
 # A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
@@ -146,6 +146,13 @@ def from_dict(
     return model
 
 
+def from_bytes(
+    data: bytes, *, name: str, cls: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> Model:
+    """The model of a configuration's bytes, as they come from standard input or a client."""
+    return from_text(decoded(data, name), name=name, cls=cls, overrides=overrides)
+
+
 def read_text(path: str) -> str:
     """The text of a configuration file, within bounds."""
     try:
@@ -155,11 +162,16 @@ def read_text(path: str) -> str:
         raise BadInput(f"no permission to read {clip(path)}") from None
     except OSError as error:
         raise BadInput(f"cannot read {clip(path)}: {error.strerror}") from None
+    return decoded(data, path)
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Bytes as the text of a configuration."""
     if len(data) > MAX_CONFIG_BYTES:
-        raise BadInput(f"{clip(path)} is over {MAX_CONFIG_BYTES:,} bytes, too large for a configuration")
+        raise BadInput(f"{clip(name)} is over {MAX_CONFIG_BYTES:,} bytes, too large for a configuration")
     if not data.strip():
-        raise BadInput(f"{clip(path)} is empty")
+        raise BadInput(f"{clip(name)} is empty")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SizerError(f"{clip(path)} is not text, so it is no configuration") from None
+        raise BadInput(f"{clip(name)} is not text, so it is no configuration") from None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, gated_mlp, linear, mlp, rms_norm
 from sizer.core.tree import Axis, Layers, Module, heads_axis
@@ -13,7 +11,7 @@ from sizer.core.tree import Axis, Layers, Module, heads_axis
 FIRST = Layers(1, (0,))
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class T5Config(Config):
     """Sizes and switches of a T5. `gated`: T5 1.1's MLP with two input matrices."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoders.bert import BertConfig, embeddings, fields_of, pooler
 from sizer.architectures.encoders.heads import Children, decoder, pooled, with_head
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param, heads_axis
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class AlbertConfig(BertConfig):
     """Sizes and switches of an ALBERT.
 

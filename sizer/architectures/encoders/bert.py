@@ -6,12 +6,11 @@ anew by the families beside this file that have more of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.encoders.heads import Children, pooled, with_head
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear
 from sizer.core.tree import Axis, Leaf, Module, Op, heads_axis
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class BertConfig(Config):
     """Sizes and switches of a BERT.
 

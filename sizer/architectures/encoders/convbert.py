@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoders.bert import BertConfig, embeddings, feed_forward, stack
 from sizer.architectures.encoders.heads import Children, with_head
 from sizer.architectures.encoders.narrow import summary_fields
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param, heads_axis
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class ConvBertConfig(BertConfig):
     """Sizes and switches of a ConvBERT.
 

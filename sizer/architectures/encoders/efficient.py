@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.encoders.bert import (
@@ -15,6 +14,7 @@ from sizer.architectures.encoders.bert import (
 )
 from sizer.architectures.encoders.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core
 from sizer.core.tree import Axis, Module, Op, Param, heads_axis
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class EfficientConfig(BertConfig):
     """Sizes and switches of an encoder with approximate attention.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoders.bert import (
@@ -16,6 +15,7 @@ from sizer.architectures.encoders.bert import (
 )
 from sizer.architectures.encoders.heads import Children, with_head, word_embeddings
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import divide
 from sizer.core.layers import buffer, layer_norm, linear
 from sizer.core.tree import Axis, Buffer, Module, Op, Param
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class EsmConfig(BertConfig):
     """Sizes and switches of an ESM.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.encoders.bert import (
@@ -16,6 +15,7 @@ from sizer.architectures.encoders.bert import (
 )
 from sizer.architectures.encoders.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param
@@ -39,7 +39,7 @@ def roformer(c: BertConfig) -> Module:
     return with_head(c, (*embeddings(c), sines, *stack(c, layer(c)), *pooler(c)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class RemBertConfig(BertConfig):
     """Sizes and switches of a RemBERT. `d_output`: width of the output embedding, which is never tied."""
 

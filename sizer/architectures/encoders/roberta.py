@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.encoders.bert import (
@@ -15,6 +14,7 @@ from sizer.architectures.encoders.bert import (
 )
 from sizer.architectures.encoders.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POOLED = ("base", "choice")
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class XmodConfig(BertConfig):
     """Sizes and switches of an X-MOD.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoders.bert import BertConfig, embeddings, fields_of, layer, pooler, stack
 from sizer.architectures.encoders.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear
 from sizer.core.tree import Axis, Module
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class RoCBertConfig(BertConfig):
     """Sizes and switches of a RoCBert.
 
