@@ -50,19 +50,22 @@ def masked_head(
     table: str,
     names: tuple[str, str, str] = ("transform.dense", "transform.LayerNorm", "decoder"),
     inner: Axis | None = None,
+    projected: Axis | None = None,
     shared_bias: bool = True,
     extra: tuple[Module, ...] = (),
 ) -> Module:
     """The head of masked tokens: a dense layer, a norm, and a projection tied to the `table`.
 
     `inner`: width between the dense layer and the projection, where it is not that of the model.
+    `projected`: columns of the table, where `extra` holds the others.
     `shared_bias`: the head has a bias, and that of its projection is the same tensor; they are two
     where the table is not tied, as transformers 5 has it.
     """
     dense, norm, decoder = names
     width = inner or embed
     bias_of = f"{name}.bias" if shared_bias and c.tie_embeddings else None
-    weight = Param("weight", (vocab, width), "matmul", f"{table}.weight" if c.tie_embeddings else None)
+    tied_to = f"{table}.weight" if c.tie_embeddings else None
+    weight = Param("weight", (vocab, projected or width), "matmul", tied_to)
     projection = Module(decoder, (weight, Param("bias", (vocab,), tied_to=bias_of)), kind="linear")
     return Module(
         name,
