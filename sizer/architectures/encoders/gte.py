@@ -139,7 +139,8 @@ def feed_forward(c: GteConfig, embed: Axis) -> Module:
     if c.family == "roberta":
         return mlp("mlp", ffn, embed, act=c.act, names=("fc1", "fc2"))
     if published and c.family == "gte":
-        into, out = (linear("up_gate_proj", 2 * ffn, embed),), "down_proj"
+        out = "down_proj"
+        into: Children = (linear("up_gate_proj", 2 * ffn, embed),)
     else:
         up, gate, out = ("fc11", "fc12", "fc2") if published else ("up_proj", "gate_proj", "down_proj")
         into = (linear(up, ffn, embed), linear(gate, ffn, embed))

@@ -85,7 +85,13 @@ def mobilebert(c: MobileBertConfig) -> Module:
     )
     block = Module(
         "encoder.layer",
-        (*bottleneck(c, embed), attention(c, embed, inner), *extra, *feed_forward(c, inner), *widen(c, embed)),
+        (
+            *bottleneck(c, embed),
+            attention(c, embed, inner),
+            *extra,
+            *feed_forward(c, inner),
+            *widen(c, embed),
+        ),
         repeat=c.n_layers,
     )
     pooled = c.dense_pooler and c.task not in ("masked", "qa", "token")

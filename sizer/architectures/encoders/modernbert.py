@@ -143,7 +143,9 @@ def modernbert_fields(hf: HFConfig, config: type[ModernBertConfig], **given: Any
     if kinds is None:
         key = "global_attn_every_n_layers"
         every = hf[key] if hf.given(key) else 3
-        kinds = ["sliding_attention" if i % every else "full_attention" for i in range(hf["num_hidden_layers"])]
+        kinds = [
+            "sliding_attention" if i % every else "full_attention" for i in range(hf["num_hidden_layers"])
+        ]
     return hf.fill(
         config,
         d_head=None,

@@ -43,9 +43,7 @@ def xlnet(c: XLNetConfig) -> Module:
     """XLNet (arXiv:1906.08237), with the tensor names of transformers `modeling_xlnet.py`."""
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
     ffn = mlp("ff", Axis("ffn", c.d_ff), embed, act=c.act, names=("layer_1", "layer_2"))
-    block = Module(
-        "layer", (attention(c, embed), ffn, layer_norm("ff.layer_norm", embed)), repeat=c.n_layers
-    )
+    block = Module("layer", (attention(c, embed), ffn, layer_norm("ff.layer_norm", embed)), repeat=c.n_layers)
     model = (
         embedding("word_embedding", vocab, embed),
         Param("mask_emb", (ONE, ONE, embed), component="embedding"),
