@@ -40,6 +40,9 @@ _ENDINGS = {
     "DoubleHeadsModel": "double_heads",
     "ForConditionalGeneration": "seq2seq",
     "EncoderModel": "encoder",
+    "ForRetrieval": "retrieval",
+    "ForOpticalFlow": "optical_flow",
+    "ForMultimodalAutoencoding": "multimodal_autoencoding",
     "Model": "base",
 }
 # The task of a file that names no class: what people mean by "the model".
