@@ -21,6 +21,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
     "t5": "encoder_decoders.t5",
     "transformer": "encoder_decoders.transformer",
     "xlstm": "recurrent.xlstm",
+    "zamba": "recurrent.zamba",
     "zamba2": "recurrent.zamba2",
 }
 
@@ -49,4 +50,6 @@ HF_MODULES: dict[str, str] = {
     "recurrent_gemma": "recurrent.recurrent_gemma",
     "rwkv": "recurrent.rwkv",
     "xlstm": "recurrent.xlstm",
+    "zamba": "recurrent.zamba",
+    "zamba2": "recurrent.zamba2",
 }

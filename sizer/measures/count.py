@@ -17,6 +17,7 @@ COMPONENTS = (
     "router",
     "experts",
     "ssm",
+    "mixer",
     "norm",
     "head",
     "other",

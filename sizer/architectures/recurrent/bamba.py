@@ -36,7 +36,8 @@ class BambaConfig(DecoderConfig):
 
     `layers`: "linear" (a mixer) or "full" (attention); without it every layer has both.
     `gated_norm`: the mixer's norm before its last projection. `mup`: Falcon-H1's vector of scales.
-    `n_experts`: Granite's routed experts, beside an MLP of `d_ff` that is always on.
+    `fused_mlp`: Granite's MLP, which is always on, and whose gate and input are one matrix;
+    `n_experts`: the routed experts beside it.
     `final_norm`, `rotary`: the name of the last norm; whether there are rotary positions.
     """
 
@@ -158,7 +159,7 @@ def _experts(c: BambaConfig, embed: Axis) -> Module:
         "block_sparse_moe",
         (
             linear(router, experts, embed, component="router"),
-            gate_op(c.act, c.top_k * c.d_ff_expert),
+            gate_op(c.act, ffn.size * c.top_k),
             stacked(up, experts, c.top_k, 2 * ffn, embed),
             stacked(down, experts, c.top_k, embed, ffn),
         ),

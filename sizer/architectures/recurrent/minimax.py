@@ -1,4 +1,4 @@
-"""MiniMax-01: lightning (linear) attention in most layers, softmax attention in the others, experts in all."""
+"""MiniMax-01: lightning (linear) attention, softmax attention in some layers, and experts in all."""
 
 from __future__ import annotations
 

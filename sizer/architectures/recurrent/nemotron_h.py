@@ -119,9 +119,7 @@ def _experts(c: NemotronHConfig, embed: Axis) -> Module:
         down = linear("fc1_latent_proj", latent, embed, bias=c.mlp_bias, component="experts")
         up = linear("fc2_latent_proj", embed, latent, bias=c.mlp_bias, component="experts")
         routed = Module("", (down, routed, up))
-    always_on = mlp(
-        "shared_experts", shared, embed, bias=c.mlp_bias, act=c.act, component="experts"
-    )
+    always_on = mlp("shared_experts", shared, embed, bias=c.mlp_bias, act=c.act, component="experts")
     return Module("mixer", (router, routed, always_on))
 
 

@@ -20,31 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OlmoHybridConfig(DeltaConfig):
-    """Sizes and switches of an OLMo Hybrid.
+    """Sizes and switches of an OLMo Hybrid. `rotary`: whether there are rotary positions."""
 
-    `d_conv_part`, `d_conv_rest`: the channels of the first two of the three convolutions that a
-    checkpoint keeps, and of the last one. `rotary`: whether there are rotary positions.
-    """
-
-    d_conv_part: Dim | None = None
-    d_conv_rest: Dim | None = None
     qk_norm: str | None = "full"
     rotary: bool = True
-
-    letters = {**DeltaConfig.letters, "d_conv_part": "Dc", "d_conv_rest": "Dc2"}
-    meanings = {
-        **DeltaConfig.meanings,
-        "d_conv_part": "channels of a stored convolution",
-        "d_conv_rest": "channels of the last stored convolution",
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        channels = 2 * self.n_key_heads * self.d_key_head + self.n_value_heads * self.d_value_head
-        # transformers cuts the one convolution it holds in memory into three equal parts to store it.
-        part = -(-channels // 3) if is_number(channels) else divide(channels, 3, names="channels / 3")
-        self.derive(d_conv_part=part)
-        self.derive(d_conv_rest=channels - 2 * self.d_conv_part)
 
 
 def olmo_hybrid(c: OlmoHybridConfig) -> Module:
@@ -86,14 +65,19 @@ def _mixer(c: OlmoHybridConfig, embed: Axis) -> Module:
     widths = {"q": keys, "k": keys, "v": values, "a": heads, "b": heads, "g": values}
     projections = tuple(linear(f"{x}_proj", width, embed) for x, width in widths.items())
     if c.layout == "checkpoint":
-        part, rest = Axis("channels", c.d_conv_part), Axis("channels", c.d_conv_rest)
-        parts = {"q": part, "k": part, "v": rest}
+        thirds = zip("qkv", _thirds(2 * keys.size + values.size), strict=True)
         convolutions = tuple(
-            short_conv(f"{x}_conv1d", width, c.d_conv, bias=False) for x, width in parts.items()
+            short_conv(f"{x}_conv1d", Axis("channels", third), c.d_conv, bias=False) for x, third in thirds
         )
     else:
         convolutions = (short_conv("conv1d", 2 * keys + values, c.d_conv, bias=False),)
     return delta_net(c, projections, convolutions, linear("o_proj", embed, values), norm="o_norm")
+
+
+def _thirds(channels: Dim) -> tuple[Dim, Dim, Dim]:
+    """The one convolution in memory is cut into three equal parts, whatever they serve, to be stored."""
+    third = -(-channels // 3) if is_number(channels) else divide(channels, 3, names="channels / 3")
+    return third, third, channels - 2 * third
 
 
 ARCHITECTURES = {"olmo_hybrid": Architecture(OlmoHybridConfig, olmo_hybrid)}

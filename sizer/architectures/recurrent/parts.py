@@ -59,8 +59,7 @@ def check_layers(n_layers: Dim, *patterns: Pattern | None) -> None:
             continue
         if len(pattern.kinds) != n_layers:
             raise InvalidConfig(
-                f"n_layers = {n_layers}, and the kinds of {len(pattern.kinds)} layers are listed; "
-                "change both"
+                f"n_layers = {n_layers}, and the kinds of {len(pattern.kinds)} layers are listed; change both"
             )
 
 
@@ -70,7 +69,9 @@ def layer_pattern(hf: HFConfig, kinds: Iterable[str], *allowed: str) -> Pattern:
     words = tuple(kinds)
     for word in words:
         if word not in known:
-            raise InvalidConfig(f"{hf.name}: a {hf.model_type} has no {word!r} layer; known: {', '.join(known)}")
+            raise InvalidConfig(
+                f"{hf.name}: a {hf.model_type} has no {word!r} layer; known: {', '.join(known)}"
+            )
     return Pattern(tuple(KINDS[word] for word in words))
 
 

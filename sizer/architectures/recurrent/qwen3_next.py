@@ -211,7 +211,9 @@ def qwen3_5(hf: HFConfig) -> Reading:
 
 def _qwen3_5_causal(hf: HFConfig) -> Reading:
     if hf.task != "causal":
-        raise UnknownName("class", hf.cls, (), hint=f"of a {hf.model_type}, its language model alone is known")
+        raise UnknownName(
+            "class", hf.cls, (), hint=f"of a {hf.model_type}, its language model alone is known"
+        )
     return qwen3_5(hf.nested("text_config"))
 
 
@@ -238,9 +240,7 @@ def _sizes(hf: HFConfig, routed: bool) -> dict[str, Any]:
     """What Qwen3-Next and Qwen3.5 have in common; a quarter of each head is rotated."""
     return {
         "window": None,
-        "d_rotary": rotary_width(
-            hf, hf["head_dim"], factor=in_file(hf, "partial_rotary_factor", 0.25)
-        ),
+        "d_rotary": rotary_width(hf, hf["head_dim"], factor=in_file(hf, "partial_rotary_factor", 0.25)),
         "n_experts": hf["num_experts"] if routed else None,
         "top_k": hf["num_experts_per_tok"] if routed else None,
         "d_ff_expert": hf["moe_intermediate_size"] if routed else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes
-from sizer.core.dims import Dim, round_up
+from sizer.core.dims import Dim
 from sizer.core.layers import embedding, gate_op, gated_mlp, linear
 from sizer.core.tree import Axis, Module, Op, Param, State
 
@@ -135,6 +135,7 @@ def _xlstm(hf: HFConfig) -> Reading:
     depth = hf["num_blocks"] if hf["num_blocks"] is not None else hf["num_hidden_layers"]
     table = hf["embedding_dim"]
     keys = width * hf["qk_dim_factor"]
+    multiple = hf["ffn_round_up_to_multiple_of"]
     given = hf.fill(
         XLSTMConfig,
         d_model=width,
@@ -142,12 +143,17 @@ def _xlstm(hf: HFConfig) -> Reading:
         d_embedding=None if table == width else table,
         d_keys=int(keys),
         d_values=int(width * hf["v_dim_factor"]),
-        d_key_head=int(round_up(keys, 64)) // hf["num_heads"],
-        d_ff=int(round_up(width * hf["ffn_proj_factor"], hf["ffn_round_up_to_multiple_of"])),
+        d_key_head=_rounded(keys, 64) // hf["num_heads"],
+        d_ff=_rounded(width * hf["ffn_proj_factor"], multiple),
         bias=hf["use_bias"],
         fused=hf["weight_mode"] == "fused",
     )
     return Reading("xlstm", given)
+
+
+def _rounded(width: float, multiple: int) -> int:
+    """Up to a multiple as the reference does it: a fraction of one above a multiple is dropped."""
+    return int((width + multiple - 1) // multiple * multiple)
 
 
 HF_READERS = {"xlstm": _xlstm}
