@@ -10,7 +10,14 @@ from sizer.core.tree import Axis, Leaf, Module
 Children = tuple[Module | Leaf, ...]
 
 
-def with_head(c: Any, model: Children, *, prefix: str = "model", embedding: str = "embed_tokens") -> Module:
+def with_head(
+    c: Any,
+    model: Children,
+    *,
+    prefix: str = "model",
+    embedding: str = "embed_tokens",
+    qa_prefix: str = "transformer",
+) -> Module:
     """A decoder under `prefix` with the head of its task; the bare decoder has no prefix.
 
     The head of a language model is tied to the embedding where `c.tie_embeddings` says so.
@@ -22,9 +29,9 @@ def with_head(c: Any, model: Children, *, prefix: str = "model", embedding: str 
         tied_to = f"{prefix}.{embedding}.weight" if c.tie_embeddings else None
         head = linear("lm_head", vocab, embed, tied_to=tied_to, component="head")
     elif c.task == "qa":
-        # transformers' generic question-answering class always calls the decoder so.
+        # Most of transformers' question-answering classes call the decoder "transformer".
         prefix, head = (
-            "transformer",
+            qa_prefix,
             linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head"),
         )
     else:

@@ -68,7 +68,7 @@ def minimax(c: MiniMaxConfig) -> Module:
         rms_norm("norm", embed),
         *rotary_buffers(c.d_rotary, layout=c.layout),
     )
-    return with_head(c, model)
+    return with_head(c, model, qa_prefix="model")
 
 
 def _lightning(c: MiniMaxConfig, embed: Axis) -> Module:

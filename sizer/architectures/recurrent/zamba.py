@@ -29,6 +29,7 @@ class ZambaConfig(Config):
     """Sizes and switches of a Zamba.
 
     `layers`: "linear", or "hybrid" for a layer that runs the shared block before its Mamba mixer.
+    `shared`: that block is one for all, rather than one a layer.
     """
 
     d_model: Dim
@@ -50,6 +51,7 @@ class ZambaConfig(Config):
     conv_bias: bool = True
     act: str = "gelu"
     tie_embeddings: bool = True
+    shared: bool = True
 
     letters = {
         "n_ssm_heads": "Hs",
@@ -149,7 +151,7 @@ def _shared_block(c: ZambaConfig, embed: Axis) -> Module:
             rms_norm("pre_ff_layernorm", embed),
             gated_mlp("feed_forward", Axis("ffn", c.d_ff), embed, act=c.act),
         ),
-        shared=True,
+        shared=c.shared,
     )
 
 
@@ -170,6 +172,8 @@ def _zamba(hf: HFConfig) -> Reading:
         d_attn=hf["attention_hidden_size"] or None,
         n_ssm_heads=hf["n_mamba_heads"],
         d_conv=hf["mamba_d_conv"],
+        # transformers 5 ties either everything that can be tied or nothing.
+        shared=hf["tie_word_embeddings"],
         dt_rank=time_step_rank(hf, "mamba_dt_rank"),
         bias=hf["mamba_proj_bias"],
         conv_bias=hf["mamba_conv_bias"],

@@ -31,7 +31,8 @@ class Zamba2Config(Config):
     before its Mamba-2 mixer; all layers of one such kind share one block. Each use of a block adds
     a low-rank adapter of its own (`adapter_rank`) to the MLP and, with `attention_adapters`, to
     queries, keys and values. `adapters`: the block of each use, where the uses that a file lists are
-    not those of its layers. `rotary`: whether there are rotary positions.
+    not those of its layers. `shared`: the blocks are shared, rather than one a layer.
+    `rotary`: whether there are rotary positions.
     """
 
     d_model: Dim
@@ -56,6 +57,7 @@ class Zamba2Config(Config):
     d_rotary: Dim | None = None
     act: str = "gelu"
     tie_embeddings: bool = True
+    shared: bool = True
 
     letters = {
         "adapters": "La",
@@ -172,7 +174,7 @@ def _shared_block(c: Zamba2Config, embed: Axis, block: str, blocks: tuple[str, .
         "shared_transformer",
         (attn, mlp, rms_norm("input_layernorm", double), rms_norm("pre_ff_layernorm", embed)),
         at=c.layers.layers(block),
-        shared=True,
+        shared=c.shared,
     )
 
 
@@ -204,6 +206,8 @@ def _zamba2(hf: HFConfig) -> Reading:
         d_inner=int(hf["mamba_expand"] * hf["hidden_size"]),
         n_groups=hf["mamba_ngroups"],
         d_conv=hf["mamba_d_conv"],
+        # transformers 5 ties either everything that can be tied or nothing.
+        shared=hf["tie_word_embeddings"],
         d_ff=hf["intermediate_size"] or None,
         attention_adapters=hf["use_shared_attention_adapter"],
         bias=hf["add_bias_linear"],
