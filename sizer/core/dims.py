@@ -17,9 +17,9 @@ Dim: TypeAlias = Any
 MAX_SIZE = 10**15
 
 
-def is_number(size: Dim) -> bool:
-    """Whether a size is a plain integer, so that rules on its value can be checked."""
-    return isinstance(size, int)
+def is_array(size: Dim) -> bool:
+    """Whether a size is a numpy array, one entry a model of a sweep."""
+    return hasattr(size, "dtype")
 
 
 def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
@@ -34,7 +34,7 @@ def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
         if dividend % divisor:
             raise _not_a_multiple(dividend, divisor, names, fix)
         return dividend // divisor
-    if hasattr(dividend, "dtype") or hasattr(divisor, "dtype"):
+    if is_array(dividend) or is_array(divisor):
         if (dividend % divisor).any():
             raise InvalidConfig(f"{names}: some of the sizes given do not divide")
         return dividend // divisor
