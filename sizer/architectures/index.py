@@ -1,6 +1,7 @@
 """Which module describes what; written by tools/architecture_index.py."""
 
 ARCHITECTURE_MODULES: dict[str, str] = {
+    "bart": "encoder_decoders.bart",
     "bert": "encoders.bert",
     "deepseek_v3": "moe.deepseek",
     "gpt2": "decoders.gpt2",
@@ -14,6 +15,20 @@ ARCHITECTURE_MODULES: dict[str, str] = {
 }
 
 HF_MODULES: dict[str, str] = {
+    "bart": "encoder_decoders.bart_types",
+    "bigbird_pegasus": "encoder_decoders.bart_types",
+    "blenderbot": "encoder_decoders.bart_types",
+    "blenderbot-small": "encoder_decoders.bart_types",
+    "fsmt": "encoder_decoders.bart_types",
+    "led": "encoder_decoders.bart_types",
     "llama": "decoders.decoder",
+    "m2m_100": "encoder_decoders.bart_types",
+    "marian": "encoder_decoders.bart_types",
+    "mbart": "encoder_decoders.bart_types",
     "mistral": "decoders.decoder",
+    "mvp": "encoder_decoders.bart_types",
+    "pegasus": "encoder_decoders.bart_types",
+    "pegasus_x": "encoder_decoders.bart_types",
+    "plbart": "encoder_decoders.bart_types",
+    "trocr": "encoder_decoders.bart_types",
 }
