@@ -157,7 +157,12 @@ def encoder(c: BartConfig, embed: Axis, inside: str = "") -> tuple[Module, ...]:
         if c.encoder_attention == "global_local"
         else ()
     )
-    prompts = (prompt(c, "self_attn_prompt", embed, c.n_layers),) if c.prompt_length is not None else ()
+    # Published files hold the encoder's prompt, which transformers 5 leaves out.
+    prompts = (
+        (prompt(c, "self_attn_prompt", embed, c.n_layers),)
+        if c.prompt_length is not None and c.layout == "checkpoint"
+        else ()
+    )
     return (
         tokens,
         *global_tokens,

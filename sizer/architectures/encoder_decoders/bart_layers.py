@@ -89,8 +89,8 @@ def position_table(c: Any, rows: Dim, embed: Axis) -> tuple[Module, ...]:
         table = Param("weight", (context, embed), "lookup", trainable=False)
         return (Module("embed_positions", (table,), kind="embedding", component="position"),)
     if c.positions == "buffer" and c.layout == "transformers":
-        table = buffer("weights", context, embed, persistent=False, component="position")
-        return (Module("embed_positions", (table,)),)
+        sinusoids = buffer("weights", context, embed, persistent=False, component="position")
+        return (Module("embed_positions", (sinusoids,)),)
     return ()
 
 
