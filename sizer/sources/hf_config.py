@@ -30,6 +30,7 @@ _ENDINGS = {
     "ForMultipleChoice": "choice",
     "ForNextSentencePrediction": "next_sentence",
     "ForPreTraining": "pretraining",
+    "ForAudioClassification": "audio_classification",
     "ForMaskedLM": "masked",
     "ForCausalLM": "causal",
     "LMHeadModel": "causal",

@@ -5,7 +5,9 @@ One builder with flags; `bart_types.py` says which flags each model type sets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sizer.architectures.encoder_decoders.bart_layers import (
     classification_head,
@@ -115,10 +117,14 @@ class BartConfig(Config):
             self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
 
 
-def bart(c: BartConfig) -> Module:
+Layer = Callable[[Any, Axis], Module]
+
+
+def bart(c: BartConfig, layers: tuple[Layer, Layer] = (encoder_layer, decoder_layer)) -> Module:
     """BART (Lewis et al. 2019), with the tensor names of `BartForConditionalGeneration`.
 
     Source: transformers `modeling_bart.py`, and those of the types in `bart_types.py`.
+    `layers` builds a block of each side, for families whose blocks differ.
     """
     embed = Axis("embed", c.d_model)
     if c.task == "causal":
@@ -126,20 +132,22 @@ def bart(c: BartConfig) -> Module:
         tied = c.tie_embeddings and (c.causal_tie or c.layout == "checkpoint")
         vocab = Axis("vocab", c.decoder_vocab_size if tied else c.vocab_size)
         head = linear(c.head_name, vocab, embed, tied_to=tokens if tied else None, component="head")
-        return Module("", (Module(f"{c.prefix}.decoder", decoder(c, embed)), head))
+        return Module("", (Module(f"{c.prefix}.decoder", decoder(c, embed, layer=layers[1])), head))
 
     inside = "" if c.task == "base" else f"{c.prefix}."
     model = (
         *_shared(c, embed),
-        Module("encoder", encoder(c, embed, inside), stream="encoder"),
-        Module("decoder", decoder(c, embed, inside)),
+        Module("encoder", encoder(c, embed, inside, layer=layers[0]), stream="encoder"),
+        Module("decoder", decoder(c, embed, inside, layer=layers[1])),
     )
     if c.task == "base":
         return Module("", model)
     return Module("", (Module(c.prefix, model), *_head(c, embed)))
 
 
-def encoder(c: BartConfig, embed: Axis, inside: str = "") -> tuple[Module, ...]:
+def encoder(
+    c: BartConfig, embed: Axis, inside: str = "", *, layer: Layer = encoder_layer
+) -> tuple[Module, ...]:
     """The encoder's embeddings and layers; `inside` is the name of the module around it."""
     vocab = Axis("vocab", c.vocab_size)
     norms = (layer_norm("layernorm_embedding", embed),) if c.embedding_norm else ()
@@ -169,12 +177,14 @@ def encoder(c: BartConfig, embed: Axis, inside: str = "") -> tuple[Module, ...]:
         *position_table(c, c.n_source_ctx, embed),
         *norms,
         *prompts,
-        encoder_layer(c, embed),
+        layer(c, embed),
         *final_norm(c, embed),
     )
 
 
-def decoder(c: BartConfig, embed: Axis, inside: str = "") -> tuple[Module, ...]:
+def decoder(
+    c: BartConfig, embed: Axis, inside: str = "", *, layer: Layer = decoder_layer
+) -> tuple[Module, ...]:
     """The decoder's embeddings and layers."""
     shared = c.task != "causal" and c.embeddings == "shared" and c.tie_embeddings
     vocab = Axis("vocab", c.vocab_size if shared else c.decoder_vocab_size)
@@ -197,7 +207,7 @@ def decoder(c: BartConfig, embed: Axis, inside: str = "") -> tuple[Module, ...]:
         *position_table(c, c.n_ctx, embed),
         *norms,
         *prompts,
-        decoder_layer(c, embed),
+        layer(c, embed),
         *final_norm(c, embed),
         *projection,
     )

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-def _read(hf: HFConfig, **flags: Any) -> Reading:
-    sizes: dict[str, Any] = {
+def sizes(hf: HFConfig) -> dict[str, Any]:
+    """What the configurations of encoder-decoders spell alike."""
+    return {
         "task": task_of(hf),
         "n_layers": hf["encoder_layers"],
         "n_heads": hf["encoder_attention_heads"],
@@ -24,7 +25,10 @@ def _read(hf: HFConfig, **flags: Any) -> Reading:
         "d_ff_decoder": hf["decoder_ffn_dim"],
         "act": hf["activation_function"],
     }
-    return Reading("bart", hf.fill(BartConfig, **{**sizes, **flags}))
+
+
+def _read(hf: HFConfig, **flags: Any) -> Reading:
+    return Reading("bart", hf.fill(BartConfig, **{**sizes(hf), **flags}))
 
 
 def _bart(hf: HFConfig) -> Reading:
