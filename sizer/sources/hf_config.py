@@ -186,6 +186,13 @@ class HFConfig(Mapping[str, Any]):
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
 
+    def as_task(self, task: str) -> HFConfig:
+        """The same configuration, for the class that its model type has for a task."""
+        classes = self._record.get("classes", {}).get(task)
+        if not classes:
+            raise InvalidConfig(f"{self.name}: {self.model_type or 'no model type'} has no class for {task!r}")
+        return HFConfig(self.values_in_file, self._record, str(classes[0]), self.name)
+
     def fill(self, config: type[Config], **given: Any) -> dict[str, Any]:
         """The fields of a configuration that this file decides; `given` wins.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from sizer.architectures.encoder_decoders.bart import BartConfig
 from sizer.architectures.encoder_decoders.bart_layers import decoder_layer, final_norm, position_table
@@ -14,8 +14,6 @@ from sizer.core.tree import Axis, Module
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sizer.sources.hf_config import HFConfig
 
 
@@ -25,8 +23,8 @@ class MusicgenConfig(BartConfig):
 
     n_codebooks: Dim
 
-    letters: ClassVar[Mapping[str, str]] = {**BartConfig.letters, "n_codebooks": "Nc"}
-    meanings: ClassVar[Mapping[str, str]] = {
+    letters = {**BartConfig.letters, "n_codebooks": "Nc"}
+    meanings = {
         **BartConfig.meanings,
         "n_codebooks": "codebooks of the audio codec",
     }

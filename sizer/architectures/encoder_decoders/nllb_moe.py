@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from sizer.architectures.encoder_decoders.bart import BartConfig, bart
 from sizer.architectures.encoder_decoders.bart_layers import attention
@@ -15,8 +15,6 @@ from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sizer.sources.hf_config import HFConfig
 
 
@@ -33,7 +31,7 @@ class NllbMoeConfig(BartConfig):
     decoder_kinds: Pattern
     router_bias: bool = False
 
-    letters: ClassVar[Mapping[str, str]] = {
+    letters = {
         **BartConfig.letters,
         "encoder_kinds": "L",
         "decoder_kinds": "M",

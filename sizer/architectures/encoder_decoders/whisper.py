@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from sizer.architectures.encoder_decoders.bart import BartConfig, decoder
 from sizer.architectures.encoder_decoders.bart_layers import encoder_layer, final_norm
@@ -14,8 +14,6 @@ from sizer.core.layers import linear
 from sizer.core.tree import Axis, Leaf, Module, Op, Param
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sizer.sources.hf_config import HFConfig
 
 
@@ -31,8 +29,8 @@ class WhisperConfig(BartConfig):
     d_projection: Dim | None = None
     weighted_layers: bool = False
 
-    letters: ClassVar[Mapping[str, str]] = {**BartConfig.letters, "n_mels": "Nm", "d_projection": "Dp"}
-    meanings: ClassVar[Mapping[str, str]] = {
+    letters = {**BartConfig.letters, "n_mels": "Nm", "d_projection": "Dp"}
+    meanings = {
         **BartConfig.meanings,
         "n_mels": "mel bands of the spectrogram",
         "d_projection": "width before the classifier",
