@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from sizer.errors import BadInput, InvalidConfig, SizerError, UnknownName, clip
+from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
 
 # A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
@@ -128,7 +128,8 @@ def from_dict(
     from sizer.sources.hf_config import overridden, read
     from sizer.sources.values import validated
 
-    hf = read(overridden(values, overrides or {}), cls=cls, name=name)
+    changed = overridden(values, overrides or {})
+    hf = read(changed, cls=cls, name=name)
     try:
         reading = hf_reader(hf.model_type)(hf)
         given = validated(reading.given, architecture(reading.architecture).config)
@@ -142,8 +143,17 @@ def from_dict(
         assumptions=reading.assumptions,
         sources=[f"{hf.model_type} configuration, class {hf.cls}"],
     )
+    model.hf_config = {**changed, "model_type": hf.model_type}
+    model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
     return model
+
+
+def from_bytes(
+    data: bytes, *, name: str, cls: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> Model:
+    """The model of a configuration's bytes, as they come from standard input or a client."""
+    return from_text(decoded(data, name), name=name, cls=cls, overrides=overrides)
 
 
 def read_text(path: str) -> str:
@@ -155,11 +165,16 @@ def read_text(path: str) -> str:
         raise BadInput(f"no permission to read {clip(path)}") from None
     except OSError as error:
         raise BadInput(f"cannot read {clip(path)}: {error.strerror}") from None
+    return decoded(data, path)
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Bytes as the text of a configuration."""
     if len(data) > MAX_CONFIG_BYTES:
-        raise BadInput(f"{clip(path)} is over {MAX_CONFIG_BYTES:,} bytes, too large for a configuration")
+        raise BadInput(f"{clip(name)} is over {MAX_CONFIG_BYTES:,} bytes, too large for a configuration")
     if not data.strip():
-        raise BadInput(f"{clip(path)} is empty")
+        raise BadInput(f"{clip(name)} is empty")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SizerError(f"{clip(path)} is not text, so it is no configuration") from None
+        raise BadInput(f"{clip(name)} is not text, so it is no configuration") from None

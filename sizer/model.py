@@ -39,7 +39,10 @@ class Model:
         self.given = dict(given)
         self.assumptions = list(assumptions)
         self.sources = list(sources)
-        # Keys of a configuration file that nobody knows, listed with `-v`.
+        # The configuration file a model was read from, and the class it names, where there is one.
+        self.hf_config: dict[str, Any] | None = None
+        self.hf_class = ""
+        # Keys of that file that nobody knows, listed with `-v`.
         self.unknown_keys: list[str] = []
         self._architecture: Architecture = architecture(architecture_name)
         self.config: Config = self._configure(self.given)

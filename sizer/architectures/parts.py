@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.registry import architecture, hf_reader
 from sizer.core.config import Config, symbolic
+from sizer.core.record import Record
 from sizer.core.tree import Buffer, Leaf, Module, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-class Part(NamedTuple):
+class Part(Record):
     """A whole architecture as one field of another's configuration.
 
     In formulas its letters end in the letter of that field: `D_enc`, `D_dec`.
     """
 
-    architecture: str
-    given: Mapping[str, Any]
+    __slots__ = ("architecture", "given")
+
+    def __init__(self, architecture: str, given: Mapping[str, Any]) -> None:
+        self.architecture = architecture
+        self.given = given
 
     @property
     def config(self) -> Config:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.index import ARCHITECTURE_MODULES, HF_MODULES
 from sizer.core.config import Config
+from sizer.core.record import Record
 from sizer.core.tree import Module
 from sizer.errors import UnknownName
 
@@ -15,22 +16,37 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-class Architecture(NamedTuple):
+class Architecture(Record):
     """A configuration and the builder that turns it into a tree.
 
     `hf_type`: the `model_type` of its Hugging Face configurations, where there is one.
     """
 
-    config: type[Config]
-    build: Callable[[Any], Module]
+    __slots__ = ("build", "config")
+
+    def __init__(
+        self,
+        config: type[Config],
+        build: Callable[[Any], Module],
+    ) -> None:
+        self.config = config
+        self.build = build
 
 
-class Reading(NamedTuple):
+class Reading(Record):
     """What a reader made of a Hugging Face configuration: an architecture and its fields."""
 
-    architecture: str
-    given: dict[str, Any]
-    assumptions: tuple[str, ...] = ()
+    __slots__ = ("architecture", "assumptions", "given")
+
+    def __init__(
+        self,
+        architecture: str,
+        given: dict[str, Any],
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        self.architecture = architecture
+        self.given = given
+        self.assumptions = assumptions
 
 
 def architecture(name: str) -> Architecture:

@@ -7,18 +7,21 @@ sixty-two separate blocks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from sizer.core.dims import Dim
 from sizer.core.poly import symbol
+from sizer.core.record import Record
 from sizer.core.tree import Layers
 
 
-class Pattern(NamedTuple):
+class Pattern(Record):
     """The kind of each layer, in order: `Pattern(("window", "window", "full"))`."""
 
-    kinds: tuple[str, ...]
-    letter: str | None = None
+    __slots__ = ("kinds", "letter")
+
+    def __init__(self, kinds: tuple[str, ...], letter: str | None = None) -> None:
+        self.kinds = kinds
+        self.letter = letter
 
     def layers(self, *kinds: str, among: tuple[str, ...] = ()) -> Layers:
         """The layers of any of these kinds; with `among`, their places among the layers of those.
@@ -49,11 +52,14 @@ class Pattern(NamedTuple):
         return Pattern(self.kinds, letter), counts
 
 
-class PerLayer(NamedTuple):
+class PerLayer(Record):
     """A size for each layer, in order: `PerLayer((1536, 1536, 2048))`; `None` where it has none."""
 
-    values: tuple[int | None, ...]
-    letter: str | None = None
+    __slots__ = ("letter", "values")
+
+    def __init__(self, values: tuple[int | None, ...], letter: str | None = None) -> None:
+        self.values = values
+        self.letter = letter
 
     def groups(self) -> Iterator[tuple[Dim, Layers]]:
         """Each distinct size with the layers that have it.

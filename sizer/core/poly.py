@@ -81,15 +81,12 @@ class Poly:
 
     def __truediv__(self, other: Poly | int) -> Poly:
         """Exact quotient by a number or by a single monomial; a sum has no exact quotient here."""
-        from fractions import Fraction
-
-        if not isinstance(other, Poly):
-            return self * _reduced(Fraction(1, other))
-        if len(other.terms) != 1:
+        terms = other.terms if isinstance(other, Poly) else {(): other}
+        if len(terms) != 1:
             raise ValueError(f"cannot divide {self} by {other}: it is not a single product")
-        ((monomial, coefficient),) = other.terms.items()
+        ((monomial, coefficient),) = terms.items()
         inverse = tuple((letter, -power) for letter, power in monomial)
-        return self * Poly({inverse: _reduced(1 / Fraction(coefficient))})
+        return self * Poly({inverse: 1 if coefficient == 1 else exact_quotient(1, coefficient)})
 
     def __rtruediv__(self, other: int) -> Poly:
         return Poly({(): other}) / self
@@ -140,6 +137,17 @@ class Poly:
             return total
         return _reduced(total)
 
+    def value(self, values: Mapping[str, int]) -> Number:
+        """The number a polynomial is when every letter has a value.
+
+        >>> (symbol("D") / symbol("H")).value({"D": 768, "H": 12})
+        64
+        """
+        number = self.subs(values)
+        if isinstance(number, Poly):
+            raise ValueError(f"no value for {', '.join(sorted(number.letters))} in {self}")
+        return number
+
     def derivative(self, letter: str) -> Poly:
         """The partial derivative.
 
@@ -158,14 +166,14 @@ class Poly:
         return sorted(self.terms.items(), key=lambda term: _term_key(term[0]))
 
     def to_sympy(self) -> sympy.Expr:
-        """The same as a sympy expression, over positive integer symbols."""
+        """The same as a sympy expression, over plain symbols, so that `.subs({"D": 768})` works."""
         import sympy
 
         return sympy.Add(
             *(
                 sympy.Mul(
                     sympy.Rational(coefficient),
-                    *(sympy.Symbol(x, integer=True, positive=True) ** p for x, p in monomial),
+                    *(sympy.Symbol(x) ** p for x, p in monomial),
                 )
                 for monomial, coefficient in self.terms.items()
             )
@@ -193,6 +201,11 @@ class Poly:
 def symbol(letter: str) -> Poly:
     """The polynomial that is one letter."""
     return Poly({((letter, 1),): 1})
+
+
+def as_poly(value: Poly | Number) -> Poly:
+    """A number as a polynomial; a polynomial as it is."""
+    return value if isinstance(value, Poly) else Poly({(): value} if value else {})
 
 
 def exact_quotient(dividend: Any, divisor: Any) -> Any:

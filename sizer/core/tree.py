@@ -17,26 +17,28 @@ What never changes (`docs/design.md` gives the reasons):
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product as cartesian
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from sizer.core.dims import Dim
+from sizer.core.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Record):
     """One dimension of a tensor.
 
     `unit` is the granule a shard may not split: the width of a head, for an axis of heads.
     `parts` are the axes that were laid end to end, as in a fused query-key-value projection.
     """
 
-    name: str
-    size: Dim
-    unit: Dim = 1
-    parts: tuple[Axis, ...] = ()
+    __slots__ = ("name", "parts", "size", "unit")
+
+    def __init__(self, name: str, size: Dim, unit: Dim = 1, parts: tuple[Axis, ...] = ()) -> None:
+        self.name = name
+        self.size = size
+        self.unit = unit
+        self.parts = parts
 
     def __mul__(self, times: int) -> Axis:
         """The same axis `times` over, end to end: `3 * heads` for a fused q, k and v."""
@@ -55,7 +57,7 @@ def heads_axis(name: str, count: Dim, width: Dim) -> Axis:
     return Axis(name, count * width, width)
 
 
-class Param(NamedTuple):
+class Param(Record):
     """A learned tensor.
 
     `use` is what a forward pass does with it: "matmul" (2 FLOPs an element and token),
@@ -64,63 +66,112 @@ class Param(NamedTuple):
     `active` is how many of its elements one token visits, where that is not all of them.
     """
 
-    name: str
-    axes: tuple[Axis, ...]
-    use: str = ""
-    tied_to: str | None = None
-    trainable: bool = True
-    active: Dim | None = None
-    component: str = ""
+    __slots__ = ("active", "axes", "component", "name", "tied_to", "trainable", "use")
+
+    def __init__(
+        self,
+        name: str,
+        axes: tuple[Axis, ...],
+        use: str = "",
+        tied_to: str | None = None,
+        trainable: bool = True,
+        active: Dim | None = None,
+        component: str = "",
+    ) -> None:
+        self.name = name
+        self.axes = axes
+        self.use = use
+        self.tied_to = tied_to
+        self.trainable = trainable
+        self.active = active
+        self.component = component
 
 
-class Buffer(NamedTuple):
+class Buffer(Record):
     """A tensor that is kept but not learned. Only persistent ones are stored in a checkpoint."""
 
-    name: str
-    axes: tuple[Axis, ...]
-    persistent: bool = True
-    component: str = ""
-    tied_to: str | None = None
+    __slots__ = ("axes", "component", "name", "persistent", "tied_to")
+
+    def __init__(
+        self,
+        name: str,
+        axes: tuple[Axis, ...],
+        persistent: bool = True,
+        component: str = "",
+        tied_to: str | None = None,
+    ) -> None:
+        self.name = name
+        self.axes = axes
+        self.persistent = persistent
+        self.component = component
+        self.tied_to = tied_to
 
 
-class Op(NamedTuple):
+class Op(Record):
     """Compute that no single tensor states: attention scores, a convolution, a scan.
 
     `kind` names the rule by which a measure reads `sizes`; see `sizer.measures.flops`.
     """
 
-    name: str
-    kind: str
-    sizes: Mapping[str, Dim | None]
-    component: str = ""
+    __slots__ = ("component", "kind", "name", "sizes")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        sizes: Mapping[str, Dim | None],
+        component: str = "",
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.sizes = sizes
+        self.component = component
 
 
-class State(NamedTuple):
+class State(Record):
     """What decoding keeps for each sequence: `per_token` elements for each of its tokens
     (of at most the last `window`), and `per_sequence` elements whatever its length.
 
     `dtype` is set where the reference keeps the state in a type of its own, not the model's.
     """
 
-    name: str
-    per_token: Dim = 0
-    per_sequence: Dim = 0
-    window: Dim | None = None
-    dtype: str | None = None
-    component: str = ""
+    __slots__ = ("component", "dtype", "name", "per_sequence", "per_token", "window")
+
+    def __init__(
+        self,
+        name: str,
+        per_token: Dim = 0,
+        per_sequence: Dim = 0,
+        window: Dim | None = None,
+        dtype: str | None = None,
+        component: str = "",
+    ) -> None:
+        self.name = name
+        self.per_token = per_token
+        self.per_sequence = per_sequence
+        self.window = window
+        self.dtype = dtype
+        self.component = component
 
 
 Leaf: TypeAlias = Param | Buffer | Op | State
 
 
-class Layers(NamedTuple):
+class Layers(Record):
     """Some of the layers of a repeated module: how many, and which, where that is known."""
 
-    count: Dim
-    indices: Sequence[int] | None = None
+    __slots__ = ("count", "indices")
+
+    def __init__(
+        self,
+        count: Dim,
+        indices: Sequence[int] | None = None,
+    ) -> None:
+        self.count = count
+        self.indices = indices
 
 
-class Module(NamedTuple):
+class Module(Record):
     """A part of a model.
 
     `repeat`: it stands that often in its parent, under the names `name.0`, `name.1`, …, or under
@@ -135,45 +186,97 @@ class Module(NamedTuple):
     `stream`: the sequence it runs over, where a model has more than one ("encoder").
     """
 
-    name: str
-    children: tuple[Module | Leaf, ...]
-    repeat: Dim | Layers | None = None
-    at: Layers | None = None
-    active: Dim | None = None
-    visits: Dim | None = None
-    component: str = ""
-    kind: str = ""
-    shared: bool = False
-    uses: Dim | None = None
-    stream: str = ""
+    __slots__ = (
+        "active",
+        "at",
+        "children",
+        "component",
+        "kind",
+        "name",
+        "repeat",
+        "shared",
+        "stream",
+        "uses",
+        "visits",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        children: tuple[Module | Leaf, ...],
+        repeat: Dim | Layers | None = None,
+        at: Layers | None = None,
+        active: Dim | None = None,
+        visits: Dim | None = None,
+        component: str = "",
+        kind: str = "",
+        shared: bool = False,
+        uses: Dim | None = None,
+        stream: str = "",
+    ) -> None:
+        self.name = name
+        self.children = children
+        self.repeat = repeat
+        self.at = at
+        self.active = active
+        self.visits = visits
+        self.component = component
+        self.kind = kind
+        self.shared = shared
+        self.uses = uses
+        self.stream = stream
 
 
-class Frame(NamedTuple):
+class Frame(Record):
     """One level of repetition above a row: a `{}` in its name."""
 
-    count: Dim
-    indices: Sequence[int] | None
-    active: Dim
-    visits: Dim
-    shared: bool = False
+    __slots__ = ("active", "count", "indices", "shared", "visits")
+
+    def __init__(
+        self,
+        count: Dim,
+        indices: Sequence[int] | None,
+        active: Dim,
+        visits: Dim,
+        shared: bool = False,
+    ) -> None:
+        self.count = count
+        self.indices = indices
+        self.active = active
+        self.visits = visits
+        self.shared = shared
 
 
-class Row(NamedTuple):
+class Row(Record):
     """A leaf with all that its place in the tree says about it.
 
     `copies`: how many of it are stored. `active`: how many of those one token visits.
     `visits`: how often it runs in one forward pass over one token.
     """
 
-    name: str
-    leaf: Leaf
-    component: str
-    kind: str
-    stream: str
-    frames: tuple[Frame, ...]
-    copies: Dim
-    active: Dim
-    visits: Dim
+    __slots__ = ("active", "component", "copies", "frames", "kind", "leaf", "name", "stream", "visits")
+
+    def __init__(
+        self,
+        name: str,
+        leaf: Leaf,
+        component: str,
+        kind: str,
+        stream: str,
+        frames: tuple[Frame, ...],
+        copies: Dim,
+        active: Dim,
+        visits: Dim,
+    ) -> None:
+        self.name = name
+        self.leaf = leaf
+        self.component = component
+        self.kind = kind
+        self.stream = stream
+        self.frames = frames
+        self.copies = copies
+        self.active = active
+        self.visits = visits
 
     @property
     def numel(self) -> Dim:
@@ -239,12 +342,11 @@ def _enter(module: Module, prefix: str, frames: tuple[Frame, ...]) -> tuple[str,
     if at is not None:
         if not frames:
             raise ValueError(f"{prefix}: `at` needs a repeated module above it")
-        count, indices = at
-        frames = (*frames[:-1], Frame(count, indices, count, count, module.shared))
+        frames = (*frames[:-1], Frame(at.count, at.indices, at.count, at.count, module.shared))
     if repeat is not None:
         if "{}" not in module.name:
             prefix = f"{prefix}.{{}}" if prefix else "{}"
-        count, indices = repeat if isinstance(repeat, Layers) else (repeat, None)
+        count, indices = (repeat.count, repeat.indices) if isinstance(repeat, Layers) else (repeat, None)
         if indices is None and isinstance(count, int):
             indices = range(count)
         active = count if module.active is None else module.active

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sizer.core.dims import Dim
+from sizer.core.record import Record
 from sizer.core.tree import Buffer, Param, Row
 
 # The order in which components are shown.
@@ -25,7 +25,7 @@ COMPONENTS = (
 EMBEDDINGS = ("embedding", "position")
 
 
-class Count(NamedTuple):
+class Count(Record):
     """Parameters of a model, each tied tensor once.
 
     `total`: all of them. `active`: those that one token visits, embeddings included.
@@ -35,14 +35,36 @@ class Count(NamedTuple):
     `components`: parameters by component.
     """
 
-    total: Dim
-    active: Dim
-    embedding: Dim
-    non_embedding: Dim
-    trainable: Dim
-    tied: Dim
-    buffers: Dim
-    components: dict[str, Dim]
+    __slots__ = (
+        "active",
+        "buffers",
+        "components",
+        "embedding",
+        "non_embedding",
+        "tied",
+        "total",
+        "trainable",
+    )
+
+    def __init__(
+        self,
+        total: Dim,
+        active: Dim,
+        embedding: Dim,
+        non_embedding: Dim,
+        trainable: Dim,
+        tied: Dim,
+        buffers: Dim,
+        components: dict[str, Dim],
+    ) -> None:
+        self.total = total
+        self.active = active
+        self.embedding = embedding
+        self.non_embedding = non_embedding
+        self.trainable = trainable
+        self.tied = tied
+        self.buffers = buffers
+        self.components = components
 
 
 def count(rows: Iterable[Row]) -> Count:

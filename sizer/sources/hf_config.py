@@ -190,7 +190,7 @@ class HFConfig(Mapping[str, Any]):
         """The same configuration, for the class that its model type has for a task."""
         classes = self._record.get("classes", {}).get(task)
         if not classes:
-            raise InvalidConfig(f"{self.name}: {self.model_type or 'no model type'} has no class for {task!r}")
+            raise InvalidConfig(f"{self.name}: the model type {self.model_type!r} has no {task} class")
         return HFConfig(self.values_in_file, self._record, str(classes[0]), self.name)
 
     def fill(self, config: type[Config], **given: Any) -> dict[str, Any]:

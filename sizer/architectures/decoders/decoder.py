@@ -5,12 +5,11 @@ One builder with flags. What a flag cannot say in a line has a family of its own
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import (
     attention_core,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class DecoderConfig(Config):
     """Sizes and switches of a LLaMA-like decoder.
 

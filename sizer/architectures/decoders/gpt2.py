@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, heads_axis
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class GPT2Config(Config):
     """Sizes and switches of a GPT-2.
 

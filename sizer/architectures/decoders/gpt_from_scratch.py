@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.decoders.gpt2 import GPT2Config
 from sizer.architectures.registry import Architecture
+from sizer.core.config import configuration
 from sizer.core.layers import attention_core, buffer, linear
 from sizer.core.tree import Axis, Module, Param, heads_axis
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class GPTFromScratchConfig(GPT2Config):
     """As GPT-2, with a head of its own and, by default, no bias on queries, keys and values."""
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, gated_mlp, linear, rms_norm
 from sizer.core.tree import Axis, Module, heads_axis
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class PalmConfig(Config):
     """Sizes of a PaLM. The width of a head is its own: it is not d_model / n_heads."""
 

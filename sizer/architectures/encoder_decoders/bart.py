@@ -6,7 +6,6 @@ One builder with flags; `bart_types.py` says which flags each model type sets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from sizer.architectures.encoder_decoders.bart_layers import (
@@ -17,14 +16,14 @@ from sizer.architectures.encoder_decoders.bart_layers import (
     position_table,
 )
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import buffer, embedding, layer_norm, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Leaf, Module, Op
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class BartConfig(Config):
     """Sizes and switches of a BART-like model.
 

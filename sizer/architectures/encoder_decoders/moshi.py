@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, embedding, gate_op, linear, rms_norm
 from sizer.core.tree import Axis, Module, heads_axis
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class MoshiConfig(Config):
     """Sizes of Moshi's main decoder; `d_ff` is what is left of the first matrix after gating."""
 

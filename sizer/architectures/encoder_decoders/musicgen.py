@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoder_decoders.bart import BartConfig
 from sizer.architectures.encoder_decoders.bart_layers import decoder_layer, final_norm, position_table
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear
 from sizer.core.tree import Axis, Module
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class MusicgenConfig(BartConfig):
     """Sizes and switches of MusicGen's decoder; a `vocab_size` for each of `n_codebooks`."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoder_decoders.bart import BartConfig, bart
 from sizer.architectures.encoder_decoders.bart_layers import attention
 from sizer.architectures.encoder_decoders.bart_types import sizes
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear, mlp
 from sizer.core.pattern import Pattern
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class NllbMoeConfig(BartConfig):
     """Sizes and switches of an NLLB-MoE.
 

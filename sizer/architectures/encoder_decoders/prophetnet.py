@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoder_decoders.bart_layers import attention
 from sizer.architectures.encoder_decoders.tasks import task_of
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 NAMES = ("key_proj", "value_proj", "query_proj", "out_proj")
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class ProphetNetConfig(Config):
     """Sizes and switches of a ProphetNet; `task` "causal" is the decoder alone."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.encoder_decoders.bart_layers import classification_head
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, gated_mlp, linear, mlp, rms_norm
 from sizer.core.pattern import Pattern
@@ -15,7 +13,7 @@ from sizer.core.tree import Axis, Layers, Leaf, Module, heads_axis
 FIRST = Layers(1, (0,))
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class T5Config(Config):
     """Sizes and switches of a T5.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.encoder_decoders.tasks import task_of
 from sizer.architectures.parts import Part, part_of
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, buffer, embedding, gated_mlp, linear, rms_norm
 from sizer.core.pattern import Pattern
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 WINDOWED = {"sliding_attention": "window", "full_attention": "full"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class T5GemmaConfig(Config):
     """Sizes and switches of a T5Gemma; fields without `decoder` are the encoder's.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, Param, heads_axis
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class TransformerConfig(Config):
     """Sizes and switches of an encoder-decoder Transformer.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoder_decoders.bart import BartConfig, decoder
 from sizer.architectures.encoder_decoders.bart_layers import encoder_layer, final_norm
 from sizer.architectures.encoder_decoders.bart_types import sizes
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
 from sizer.core.tree import Axis, Leaf, Module, Op, Param
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class WhisperConfig(BartConfig):
     """Sizes and switches of a Whisper.
 
@@ -25,6 +25,7 @@ class WhisperConfig(BartConfig):
     a weight for the output of each layer.
     """
 
+    n_layers: Dim
     n_mels: Dim
     d_projection: Dim | None = None
     weighted_layers: bool = False

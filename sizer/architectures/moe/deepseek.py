@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, gated_mlp, linear, rms_norm, routed_experts
 from sizer.core.tree import Axis, Layers, Module, Op, State, heads_axis
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class DeepseekConfig(Config):
     """Sizes and switches of a DeepSeek-V3.
 

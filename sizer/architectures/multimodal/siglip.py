@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, Param, heads_axis
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class SiglipVisionConfig(Config):
     """Sizes and switches of a SigLIP vision tower. `pooling_head`: the attention that pools."""
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import embedding, linear, rms_norm
 from sizer.core.tree import Axis, Module, Op, Param, State, heads_axis
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class Mamba2Config(Config):
     """Sizes and switches of a Mamba-2."""
 

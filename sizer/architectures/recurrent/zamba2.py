@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba2 import mamba2_mixer
 from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, embedding, gate_op, linear, rms_norm
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Layers, Module, heads_axis
 
 
-@dataclass(frozen=True, kw_only=True)
+@configuration
 class Zamba2Config(Config):
     """Sizes and switches of a Zamba2.
 

@@ -1,0 +1,5 @@
+"""`python -m sizer`."""
+
+from sizer.cli import entry
+
+entry()

@@ -1,0 +1,135 @@
+"""What commands share: the model, its overrides, and the form of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import click
+
+from sizer.errors import InvalidConfig
+from sizer.model import Model
+from sizer.report.report import Report
+
+# One-letter shorthands: `-D 1024` is `--set d_model=1024`.
+SHORTHANDS = {
+    "D": "d_model",
+    "L": "n_layers",
+    "H": "n_heads",
+    "K": "n_kv_heads",
+    "F": "d_ff",
+    "V": "vocab_size",
+    "C": "n_ctx",
+    "E": "n_experts",
+    "k": "top_k",
+    "W": "window",
+    "S": "d_state",
+}
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """MODEL, --preset, --class, --set and the letters; the command gets `model`, loaded."""
+
+    @click.argument("target", metavar="[MODEL]", required=False)
+    @click.option("--preset", metavar="NAME", help="A model known by name (sizer presets list).")
+    @click.option("--class", "cls", metavar="NAME", help="The class to build, such as BertForMaskedLM.")
+    @click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Override a field, under any tool's name for it.",
+    )
+    @_letters
+    @wraps(command)
+    def wrapped(
+        target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...], **rest: Any
+    ) -> Any:
+        overrides = _overrides(assignments, {code: rest.pop(f"letter_{code}") for code in SHORTHANDS})
+        # `--all` stands for every preset: then no single model is named.
+        unnamed = rest.get("everything") and target is None and preset is None
+        return command(model=None if unnamed else _load(target, preset, cls, overrides), **rest)
+
+    return wrapped
+
+
+def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
+    """--json, --csv, --format, -q and -v; the command returns a `Report`, which is printed."""
+
+    @click.option("--json", "form", flag_value="json", help="Print a JSON document.")
+    @click.option("--csv", "form", flag_value="csv", help="Print comma-separated values.")
+    @click.option("--format", "table_format", metavar="NAME", help="Print a table: github, latex, html, …")
+    @click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone.")
+    @click.option("-v", "--verbose", is_flag=True, help="Add assumptions and sources.")
+    @wraps(command)
+    def wrapped(form: str | None, table_format: str | None, verbose: bool, **rest: Any) -> int:
+        answer = command(**rest)
+        click.echo(render(answer, form, table_format, verbose))
+        return answer.exit_code
+
+    return wrapped
+
+
+def render(answer: Report, form: str | None, table_format: str | None, verbose: bool) -> str:
+    """A report as the text of one form."""
+    from sizer.report import report
+
+    if form == "quiet":
+        return answer.value
+    if form == "json":
+        document = answer.document()
+        if isinstance(document, Iterator):
+            return "\n".join(report.json_line(entry) for entry in document)
+        return report.json(document)
+    view = answer.view()
+    if form != "csv" and table_format is None:
+        return report.text(view, verbose=verbose)
+    if view.table is None:
+        raise click.UsageError("this answer is not a table; use --json")
+    return report.csv(view.table) if form == "csv" else report.formatted(view.table, str(table_format))
+
+
+def _letters(command: Callable[..., Any]) -> Callable[..., Any]:
+    for code, field in reversed(SHORTHANDS.items()):
+        option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+            f"-{code}",
+            f"letter_{code}",
+            metavar="N",
+            hidden=code not in "DLH",
+            help=f"Short for --set {field}=N.",
+        )
+        command = option(command)
+    return command
+
+
+def _overrides(assignments: tuple[str, ...], letters: dict[str, str | None]) -> dict[str, Any]:
+    given = [f"{SHORTHANDS[code]}={value}" for code, value in letters.items() if value is not None]
+    if not assignments and not given:
+        return {}
+    from sizer.sources.values import parse_assignment
+
+    overrides: dict[str, Any] = {}
+    for key, value in map(parse_assignment, (*assignments, *given)):
+        if key in overrides:
+            raise InvalidConfig(f"{key} is set twice")
+        overrides[key] = value
+    return overrides
+
+
+def _load(target: str | None, preset: str | None, cls: str | None, overrides: dict[str, Any]) -> Model:
+    from sizer import loading
+
+    if (target is None) == (preset is None):
+        raise click.UsageError(
+            "name one model: a preset, a path, or - for a config on standard input"
+            if target is None
+            else "MODEL and --preset both name a model; give one"
+        )
+    if preset is not None:
+        return loading.from_preset(preset, cls=cls, overrides=overrides)
+    assert target is not None
+    if target == "-":
+        text = click.get_binary_stream("stdin").read(loading.MAX_CONFIG_BYTES + 1)
+        return loading.from_bytes(text, name="standard input", cls=cls, overrides=overrides)
+    return loading.load(target, cls=cls, **overrides)

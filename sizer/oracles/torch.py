@@ -1,0 +1,196 @@
+"""The real torch modules, on the meta device: nothing is downloaded, nothing is allocated."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sizer.errors import BadInput, MissingExtra
+from sizer.oracles.compare import Found
+
+if TYPE_CHECKING:
+    from sizer.model import Model
+
+
+def tensors(module: Any) -> list[Found]:
+    """The parameters and buffers of a module, ties told by identity."""
+    found: list[Found] = []
+    first: dict[int, str] = {}
+    for kind, named in (("param", module.named_parameters), ("buffer", module.named_buffers)):
+        for name, tensor in named(remove_duplicate=False):
+            tied_to = first.setdefault(id(tensor), name)
+            found.append(
+                Found(
+                    name,
+                    tuple(tensor.shape),
+                    kind,
+                    None if tied_to == name else tied_to,
+                    bool(tensor.requires_grad) or kind == "buffer",
+                )
+            )
+    return found
+
+
+def build(model: Model) -> Any:
+    """The module that a model describes: transformers' class, or torch's own."""
+    torch = _import_torch()
+    if model.hf_config is None and model.architecture not in REFERENCES:
+        raise BadInput(
+            f"{model.name}: no public torch module is known for the architecture {model.architecture!r}, "
+            "so there is nothing to compare with"
+        )
+    with torch.device("meta"):
+        if model.hf_config is not None:
+            return transformers_module(model.hf_config, model.hf_class)
+        return REFERENCES[model.architecture](model.config)
+
+
+def transformers_module(values: dict[str, Any], cls: str) -> Any:
+    """The class of transformers, from the contents of a `config.json`."""
+    transformers = _import_transformers()
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config = CONFIG_MAPPING[values["model_type"]].from_dict(dict(values))
+    return getattr(transformers, cls)(config)
+
+
+def versions() -> dict[str, str]:
+    """The versions that a comparison was made with."""
+    torch, transformers = _import_torch(), _import_transformers()
+    return {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("torch", "building the real module") from None
+    return torch
+
+
+def _import_transformers() -> Any:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtra("torch", "building the real module") from None
+    transformers.logging.set_verbosity_error()
+    return transformers
+
+
+def _gpt2(c: Any) -> Any:
+    if not (c.bias and c.qkv_bias):
+        raise BadInput(
+            "transformers' GPT-2 always has its biases, so there is nothing to compare this variant with"
+        )
+    transformers = _import_transformers()
+    config = transformers.GPT2Config(
+        vocab_size=c.vocab_size,
+        n_positions=c.n_ctx,
+        n_embd=c.d_model,
+        n_layer=c.n_layers,
+        n_head=c.n_heads,
+        n_inner=c.d_ff,
+        tie_word_embeddings=c.tie_embeddings,
+    )
+    return transformers.GPT2LMHeadModel(config) if c.task == "causal" else transformers.GPT2Model(config)
+
+
+def _llama(c: Any) -> Any:
+    transformers = _import_transformers()
+    config = transformers.LlamaConfig(
+        vocab_size=c.vocab_size,
+        hidden_size=c.d_model,
+        intermediate_size=c.d_ff,
+        num_hidden_layers=c.n_layers,
+        num_attention_heads=c.n_heads,
+        num_key_value_heads=c.n_kv_heads,
+        head_dim=c.d_head,
+        attention_bias=c.qkv_bias,
+        mlp_bias=c.mlp_bias,
+        tie_word_embeddings=c.tie_embeddings,
+    )
+    return transformers.LlamaForCausalLM(config) if c.task == "causal" else transformers.LlamaModel(config)
+
+
+def _bert(c: Any) -> Any:
+    transformers = _import_transformers()
+    config = transformers.BertConfig(
+        vocab_size=c.vocab_size,
+        hidden_size=c.d_model,
+        num_hidden_layers=c.n_layers,
+        num_attention_heads=c.n_heads,
+        intermediate_size=c.d_ff,
+        max_position_embeddings=c.n_ctx,
+        type_vocab_size=c.n_token_types,
+        num_labels=c.n_labels,
+    )
+    classes = {
+        "base": "BertModel",
+        "masked": "BertForMaskedLM",
+        "pretraining": "BertForPreTraining",
+        "causal": "BertLMHeadModel",
+        "sequence": "BertForSequenceClassification",
+        "token": "BertForTokenClassification",
+        "qa": "BertForQuestionAnswering",
+        "choice": "BertForMultipleChoice",
+        "next_sentence": "BertForNextSentencePrediction",
+    }
+    return getattr(transformers, classes[c.task])(config)
+
+
+def _t5(c: Any) -> Any:
+    transformers = _import_transformers()
+    config = transformers.T5Config(
+        vocab_size=c.vocab_size,
+        d_model=c.d_model,
+        d_kv=c.d_head,
+        d_ff=c.d_ff,
+        num_layers=c.n_layers,
+        num_decoder_layers=c.n_decoder_layers,
+        num_heads=c.n_heads,
+        relative_attention_num_buckets=c.n_buckets,
+        feed_forward_proj=f"gated-{c.act}" if c.gated else c.act,
+    )
+    return (
+        transformers.T5ForConditionalGeneration(config)
+        if c.task == "seq2seq"
+        else transformers.T5Model(config)
+    )
+
+
+def _transformer(c: Any) -> Any:
+    """`torch.nn.Transformer`'s two stacks; the paper's shared embedding around them if asked for."""
+    from torch import nn
+
+    def stack(layer: Any, whole: Any, depth: int) -> Any:
+        norm = nn.LayerNorm(c.d_model, bias=c.bias) if c.final_norm else None
+        made = layer(c.d_model, c.n_heads, c.d_ff, bias=c.bias)
+        return whole(made, depth, norm)
+
+    module = nn.Module()
+    module.encoder = stack(nn.TransformerEncoderLayer, nn.TransformerEncoder, c.n_layers)
+    module.decoder = stack(nn.TransformerDecoderLayer, nn.TransformerDecoder, c.n_decoder_layers)
+    if c.embeddings:
+        module.src_embed = nn.Embedding(c.vocab_size, c.d_model)
+        module.tgt_embed = nn.Embedding(c.vocab_size, c.d_model)
+        module.generator = nn.Linear(c.d_model, c.vocab_size, bias=False)
+        if c.shared_embeddings:
+            module.tgt_embed.weight = module.src_embed.weight
+            module.generator.weight = module.src_embed.weight
+    return module
+
+
+REFERENCES: dict[str, Callable[[Any], Any]] = {
+    "bert": _bert,
+    "gpt2": _gpt2,
+    "llama": _llama,
+    "t5": _t5,
+    "transformer": _transformer,
+}

@@ -1,0 +1,1 @@
+"""An answer, and the forms it can be shown in."""

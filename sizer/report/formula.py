@@ -1,0 +1,163 @@
+"""`sizer formula`: the closed form of a count, in the notation that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sizer.core.poly import Poly
+from sizer.errors import UnknownName
+from sizer.measures.formula import Formula, elasticity, formula, label, switches
+from sizer.model import Model
+from sizer.report.count import head, legend_lines, notes
+from sizer.report.report import Report, Table, View
+
+NOTATIONS = ("text", "ascii", "latex", "mathml", "python")
+
+
+def report(
+    model: Model, *, keep: Sequence[str] = (), diff: str | None = None, notation: str = "text"
+) -> Report:
+    """The formula of a block, of each component, and of the total.
+
+    `keep`: the letters that stay; the others are replaced by their values.
+    `diff`: the letter in which to differentiate.
+    """
+    found = formula(model)
+    values = {code: entry.value for code, entry in found.letters.items()}
+    for code in [*keep, *([diff] if diff else [])]:
+        if code not in values:
+            raise UnknownName("letter", code, values, hint=f"the formula has {', '.join(values)}")
+    if diff:
+        return _derivative(model, found, diff, values)
+
+    fixed = {code: value for code, value in values.items() if code not in keep} if keep else {}
+    write = _writer(notation)
+
+    def shown(poly: Poly) -> str:
+        return write(poly.subs(fixed) if fixed else poly)
+
+    total = (
+        shown(found.form.total)
+        if fixed or notation not in ("text", "ascii")
+        else (found.form.text(ascii_only=notation == "ascii"))
+    )
+    if notation == "python":
+        total = python_function(model, found.form.total.subs(fixed), values)
+
+    def view() -> View:
+        return _view(model, found, shown, total, values, notation)
+
+    return Report(total, lambda: _document(model, found, fixed, values), view)
+
+
+def _view(
+    model: Model,
+    found: Formula,
+    shown: Callable[[Poly], str],
+    total: str,
+    values: dict[str, int],
+    notation: str,
+) -> View:
+    if notation in ("latex", "mathml", "python"):
+        return View(below=[total])
+
+    def row(name: str, poly: Poly, text: str | None = None) -> tuple[str, str, str]:
+        return name, text or shown(poly), f"{poly.value(values):,}"
+
+    blocks = [row(f"{label(g, found.form)}, each", g.each) for g in found.form.groups]
+    components = [row(name, poly) for name, poly in found.component_polys.items()]
+    flags = ", ".join(f"{k}={str(v).lower()}" for k, v in switches(model).items())
+    return View(
+        table=Table(
+            ("part", "formula", "params"),
+            [*blocks, *components, row("total", found.form.total, total)],
+            numbers=(2,),
+        ),
+        above=[f"{model.name}  ({model.architecture})"],
+        below=[*legend_lines(found.letters), f"with {flags}"],
+        notes=notes(model),
+    )
+
+
+def _document(model: Model, found: Formula, fixed: dict[str, int], values: dict[str, int]) -> dict[str, Any]:
+    def ascii_(poly: Poly) -> str:
+        left = poly.subs(fixed)
+        return left.text(ascii_only=True) if isinstance(left, Poly) else str(left)
+
+    return {
+        **head(model),
+        "total": ascii_(found.form.total) if fixed else found.form.text(ascii_only=True),
+        "block": {label(g, found.form): ascii_(g.each) for g in found.form.groups},
+        "components": {name: ascii_(poly) for name, poly in found.component_polys.items()},
+        "legend": found.legend,
+        "values": values,
+        "switches": switches(model),
+        "assumptions": model.assumptions,
+        "sources": model.sources,
+    }
+
+
+def _derivative(model: Model, found: Formula, diff: str, values: dict[str, int]) -> Report:
+    total = found.form.total
+    slope = total.derivative(diff)
+    percent = elasticity(total, diff, values)
+    at = slope.value(values)
+    return Report(
+        slope.text(),
+        lambda: {
+            **head(model),
+            "derivative": slope.text(ascii_only=True),
+            "with_respect_to": diff,
+            "at": values,
+            "value": at if isinstance(at, int) else float(at),
+            "elasticity": percent,
+            "assumptions": model.assumptions,
+            "sources": model.sources,
+        },
+        lambda: View(
+            above=[f"{model.name}  ({model.architecture})"],
+            below=[
+                f"∂params/∂{diff} = {slope}",
+                f"at {diff} = {values[diff]:,}: {float(at):,.0f} more parameters for one more of {diff}",
+                f"elasticity {percent:.3f}: one per cent more of {diff} is {percent:.2f} % more parameters",
+                "",
+                *legend_lines(found.letters),
+            ],
+            notes=notes(model),
+        ),
+    )
+
+
+def python_function(model: Model, total: Any, values: dict[str, int]) -> str:
+    """The formula as a Python function of its letters."""
+    text = total.text(ascii_only=True) if isinstance(total, Poly) else str(total)
+    letters = sorted(total.letters) if isinstance(total, Poly) else []
+    exact = text.replace("/", "//")
+    call = ", ".join(f"{code}={values[code]}" for code in letters)
+    return "\n".join(
+        [
+            f"def params({', '.join(letters)}):",
+            f'    """Parameters of {model.name}: params({call}) is {_value(total, values):,}."""',
+            f"    return {exact}",
+        ]
+    )
+
+
+def _value(total: Any, values: dict[str, int]) -> int:
+    return int(total.value(values)) if isinstance(total, Poly) else int(total)
+
+
+def _writer(notation: str) -> Callable[[Any], str]:
+    if notation in ("text", "ascii", "python"):
+        return lambda poly: poly.text(ascii_only=notation != "text") if isinstance(poly, Poly) else str(poly)
+    import sympy
+
+    def express(poly: Any) -> Any:
+        return poly.to_sympy() if isinstance(poly, Poly) else sympy.Integer(poly)
+
+    if notation == "latex":
+        return lambda poly: str(sympy.latex(express(poly)))
+    from sympy.printing.mathml import mathml
+
+    return lambda poly: f"<math>{mathml(express(poly), printer='presentation')}</math>"

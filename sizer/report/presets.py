@@ -1,0 +1,115 @@
+"""`sizer presets`: which models are known by name, and what each is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sizer import __version__, units
+from sizer.errors import nearest
+from sizer.report.report import Report, Table, View
+from sizer.sources.presets import Preset, presets
+
+
+def listing(
+    *, family: str | None = None, search: str | None = None, least: int = 0, most: int | None = None
+) -> Report:
+    """The presets, of one family, with a word in their name, or within a range of sizes."""
+    found = [
+        preset
+        for preset in presets()
+        if (family is None or family in (preset.family, preset.architecture))
+        and (search is None or search.lower() in " ".join((preset.name, *preset.aliases)).lower())
+        and least <= preset.expect.get("params", 0)
+        and (most is None or preset.expect.get("params", 0) <= most)
+    ]
+
+    def document() -> dict[str, Any]:
+        return {"sizer_version": __version__, "presets": [_record(preset) for preset in found]}
+
+    def view() -> View:
+        if not found:
+            known = sorted({preset.family for preset in presets()})
+            guess = nearest(family or search or "", known)
+            hint = f"; families near that: {', '.join(guess)}" if guess else ""
+            return View(below=[f"no preset matches{hint}"])
+        rows = [
+            (
+                p.name,
+                p.architecture,
+                units.count(p.expect.get("params", 0)),
+                f"{p.expect.get('params', 0):,}",
+                ", ".join(p.aliases),
+            )
+            for p in found
+        ]
+        return View(
+            Table(
+                ("name", "architecture", "size", "params", "also"), rows, (2, 3), [_record(p) for p in found]
+            )
+        )
+
+    return Report("\n".join(preset.name for preset in found), document, view)
+
+
+def shown(preset: Preset) -> Report:
+    """One preset: its sizes, its expected totals, its source."""
+
+    def document() -> dict[str, Any]:
+        return {
+            "sizer_version": __version__,
+            **_record(preset),
+            "config": preset.config,
+            "expect": preset.expect,
+            "assumptions": list(preset.assumptions),
+            "sources": [preset.source],
+        }
+
+    def view() -> View:
+        rows = [(key, str(value)) for key, value in preset.config.items()]
+        return View(
+            Table(("field", "value"), rows),
+            above=[f"{preset.name}  ({preset.architecture})"],
+            below=[
+                *(f"expected {key}: {value:,}" for key, value in preset.expect.items()),
+                *(f"assumed: {line}" for line in preset.assumptions),
+                f"source: {preset.source} (checked {preset.date})",
+            ],
+        )
+
+    return Report(toml(preset), document, view)
+
+
+def toml(preset: Preset) -> str:
+    """A preset as a file that `sizer count FILE.toml` reads."""
+
+    def value(item: Any) -> str:
+        if isinstance(item, bool):
+            return str(item).lower()
+        if isinstance(item, list | tuple):
+            return f"[{', '.join(map(value, item))}]"
+        return (
+            str(item) if isinstance(item, int | float) else '"' + re.sub(r'(["\\])', r"\\\1", str(item)) + '"'
+        )
+
+    lines = [
+        f"[{preset.name}]",
+        f"architecture = {value(preset.architecture)}",
+        f"source = {value(preset.source)}",
+    ]
+    lines += [f"date = {preset.date}"] if preset.date else []
+    lines += [f"config.{key} = {value(item)}" for key, item in preset.config.items()]
+    lines += [f"expect.{key} = {value(item)}" for key, item in preset.expect.items()]
+    return "\n".join(lines)
+
+
+def _record(preset: Preset) -> dict[str, Any]:
+    return {
+        "name": preset.name,
+        "family": preset.family,
+        "architecture": preset.architecture,
+        "params": preset.expect.get("params"),
+        "aliases": list(preset.aliases),
+        "source": preset.source,
+        "date": preset.date,
+    }
