@@ -16,7 +16,7 @@ COMPONENTS = (
     "mlp",
     "router",
     "experts",
-    "ssm",
+    "mixer",
     "norm",
     "head",
     "other",

@@ -29,6 +29,9 @@ _ENDINGS = {
     "ForQuestionAnsweringSimple": "qa_simple",
     "ForMultipleChoice": "choice",
     "ForNextSentencePrediction": "next_sentence",
+    "ForEntityClassification": "entity",
+    "ForEntityPairClassification": "entity_pair",
+    "ForEntitySpanClassification": "entity_span",
     "ForPreTraining": "pretraining",
     "ForAudioClassification": "audio_classification",
     "ForMaskedLM": "masked",
@@ -38,6 +41,9 @@ _ENDINGS = {
     "DoubleHeadsModel": "double_heads",
     "ForConditionalGeneration": "seq2seq",
     "EncoderModel": "encoder",
+    "ForRetrieval": "retrieval",
+    "ForOpticalFlow": "optical_flow",
+    "ForMultimodalAutoencoding": "multimodal_autoencoding",
     "Model": "base",
 }
 # The task of a file that names no class: what people mean by "the model".
@@ -111,6 +117,12 @@ class HFConfig(Mapping[str, Any]):
 
     def __contains__(self, key: object) -> bool:
         return any(s in self.values_in_file or s in self._defaults for s in (key, *self._spellings(str(key))))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or `default` where neither the file nor the model type has it."""
+        if key not in self:
+            return default
+        return self[key]
 
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
