@@ -33,6 +33,7 @@ _ENDINGS = {
     "ForEntityPairClassification": "entity_pair",
     "ForEntitySpanClassification": "entity_span",
     "ForPreTraining": "pretraining",
+    "ForAudioClassification": "audio_classification",
     "ForMaskedLM": "masked",
     "ForCausalLM": "causal",
     "LMHeadModel": "causal",
@@ -197,6 +198,13 @@ class HFConfig(Mapping[str, Any]):
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
 
+    def as_task(self, task: str) -> HFConfig:
+        """The same configuration, for the class that its model type has for a task."""
+        classes = self._record.get("classes", {}).get(task)
+        if not classes:
+            raise InvalidConfig(f"{self.name}: the model type {self.model_type!r} has no {task} class")
+        return HFConfig(self.values_in_file, self._record, str(classes[0]), self.name)
+
     def fill(self, config: type[Config], **given: Any) -> dict[str, Any]:
         """The fields of a configuration that this file decides; `given` wins.
 
@@ -264,7 +272,8 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
 def usual_class(record: Mapping[str, Any]) -> str:
     """The class people mean by the name of a model type: its language model, if it has one."""
     classes = record.get("classes", {})
-    for task in _USUAL:
+    both = record.get("defaults", {}).get("is_encoder_decoder")
+    for task in ("seq2seq", "speech_seq2seq", *_USUAL) if both else _USUAL:
         if task in classes:
             return str(classes[task][0])
     return ""
