@@ -1,0 +1,154 @@
+"""What a checkpoint holds: its logical parameters, and what is stored for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sizer.core.record import Record
+from sizer.measures.count import COMPONENTS, EMBEDDINGS
+from sizer.measures.tensors import Tensor
+from sizer.sources.checkpoints.logical.weights import HELPERS, Logical, Weight
+
+
+class Share(Record):
+    """What one dtype, or one component, takes: tensors, stored elements, bytes; `params` of weights."""
+
+    __slots__ = ("bytes", "elements", "name", "params", "tensors")
+
+    def __init__(
+        self, name: str, tensors: int = 0, elements: int = 0, bytes: int = 0, params: int = 0
+    ) -> None:
+        self.name = name
+        self.tensors = tensors
+        self.elements = elements
+        self.bytes = bytes
+        self.params = params
+
+
+class StoredCount(Record):
+    """Parameters of a checkpoint, each once, with the names of `Count`; and what is stored.
+
+    `total`: logical parameters. `active`: those that one token visits; `None` where the files do not
+    say how many experts a token visits. `buffers`: stored and not learned, not in `total`.
+    `tied`: elements of tensors that share the storage of another, not in `total`.
+    `elements`, `bytes`: all that is stored, scales and buffers too. `dtypes`: the same by dtype.
+    `components`: parameters by component; `helpers`: stored elements of what is no weight.
+    `shares`: components and helpers with their tensors, elements, bytes.
+    """
+
+    __slots__ = (
+        "active",
+        "buffers",
+        "bytes",
+        "components",
+        "dtypes",
+        "elements",
+        "embedding",
+        "helpers",
+        "non_embedding",
+        "shares",
+        "tensors",
+        "tied",
+        "total",
+        "trainable",
+    )
+
+    def __init__(
+        self,
+        total: int,
+        active: int | None,
+        embedding: int,
+        buffers: int,
+        tied: int,
+        tensors: int,
+        dtypes: list[Share],
+        shares: list[Share],
+    ) -> None:
+        self.total = total
+        self.active = active
+        self.embedding = embedding
+        self.non_embedding = total - embedding
+        self.trainable = total
+        self.buffers = buffers
+        self.tied = tied
+        self.tensors = tensors
+        self.elements = sum(share.elements for share in dtypes)
+        self.bytes = sum(share.bytes for share in dtypes)
+        self.dtypes = dtypes
+        self.shares = shares
+        self.components = {s.name: s.params for s in shares if s.params}
+        self.helpers = {s.name: s.elements for s in shares if s.name in HELPERS}
+
+
+def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCount:
+    """Sum the weights and helpers of a checkpoint.
+
+    `visited`: how many routed experts a token visits, of how many, where a configuration says so.
+    """
+    sums: dict[str, list[int]] = {}
+    by_dtype: dict[str, list[int]] = {}
+    total = buffers = tied = routed = 0
+
+    def add(into: dict[str, list[int]], name: str, elements: int, bytes: int, params: int) -> None:
+        found = into.get(name)
+        if found is None:
+            into[name] = [1, elements, bytes, params]
+            return
+        found[0] += 1
+        found[1] += elements
+        found[2] += bytes
+        found[3] += params
+
+    for weight in logical.weights:
+        params = 0
+        component = weight.component
+        if weight.tied_to is not None:
+            tied += weight.params
+        elif weight.kind == "param":
+            params = weight.params
+            total += params
+            if component == "experts" and is_routed(weight):
+                routed += params
+        else:
+            buffers += weight.params
+            component = "buffers"
+        for part in weight.parts:
+            # Bytes that two tensors share are stored once.
+            once = part.tied_to is None
+            add(sums, component, part.elements * once, part.bytes * once, params)
+            add(by_dtype, part.dtype, part.elements * once, part.bytes * once, 0)
+    for helper in logical.helpers:
+        part = helper.stored
+        if part.tied_to is None:
+            add(sums, helper.component, part.elements, part.bytes, 0)
+            add(by_dtype, part.dtype, part.elements, part.bytes, 0)
+    active: int | None = total
+    if routed:
+        active = None
+        if visited is not None and routed % visited[1] == 0:
+            active = total - routed + routed // visited[1] * visited[0]
+    embedding = sum(sums[name][3] for name in EMBEDDINGS if name in sums)
+    order = [*COMPONENTS[:-1], "adapter", "other", "buffers", *HELPERS]
+    return StoredCount(
+        total,
+        active,
+        embedding,
+        buffers,
+        tied,
+        len(logical.weights) + len(logical.helpers),
+        sorted((Share(n, *v) for n, v in by_dtype.items()), key=lambda s: -s.bytes),
+        [Share(n, *sums[n]) for n in order if n in sums],
+    )
+
+
+def is_routed(weight: Weight) -> bool:
+    """Whether a weight of the experts is of those that only some tokens visit."""
+    name = weight.name
+    return "shared" not in name and "_shexp" not in name
+
+
+def tensors(weights: Iterable[Weight]) -> list[Tensor]:
+    """The logical tensors of a checkpoint by name, as those of a model."""
+    return [
+        Tensor(w.name, w.shape, w.component, w.kind, w.tied_to, w.kind == "param", True, ()) for w in weights
+    ]

@@ -1,0 +1,206 @@
+"""safetensors: a length, a JSON header, and the data.
+
+Format: https://huggingface.co/docs/safetensors/index#format. The header is at most 100 MB, offsets
+cover the data without holes, no key is twice; a file that breaks a rule is refused, as the library
+of the format does. A file that ends early is read as far as its header goes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from sizer.errors import BadInput, UnknownName, clip
+from sizer.sources.checkpoints import scan
+from sizer.sources.checkpoints.files import opened, read_at, size_of
+from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, StoredTensor, elements_of
+
+MAX_HEADER = 100_000_000
+# What may be kept of the free texts of a header.
+MAX_METADATA = 4_000_000
+
+# The format's name of a dtype -> ours, and its bits.
+DTYPES = {
+    "F64": ("fp64", 64),
+    "F32": ("fp32", 32),
+    "F16": ("fp16", 16),
+    "BF16": ("bf16", 16),
+    "F8_E4M3": ("fp8_e4m3", 8),
+    "F8_E5M2": ("fp8_e5m2", 8),
+    "F8_E8M0": ("fp8_e8m0", 8),
+    "F8_E4M3FNUZ": ("fp8_e4m3fnuz", 8),
+    "F8_E5M2FNUZ": ("fp8_e5m2fnuz", 8),
+    "F6_E2M3": ("fp6_e2m3", 6),
+    "F6_E3M2": ("fp6_e3m2", 6),
+    "F4": ("fp4", 4),
+    "I64": ("int64", 64),
+    "I32": ("int32", 32),
+    "I16": ("int16", 16),
+    "I8": ("int8", 8),
+    "U64": ("uint64", 64),
+    "U32": ("uint32", 32),
+    "U16": ("uint16", 16),
+    "U8": ("uint8", 8),
+    "BOOL": ("bool", 8),
+    "C64": ("complex64", 64),
+}
+
+_S = rb"[ \t\n\r]*+"
+# An entry as every writer writes it: dtype, shape, offsets, in this order.
+_ENTRY = re.compile(
+    rb'%s"([^"\\\x00-\x1f]*+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,%s"shape"%s:%s\[([0-9, \t\n\r]*+)\]'
+    rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s([,}])'.replace(b"%s", _S)
+)
+
+
+def read(path: str) -> Contents:
+    """The tensors of one file."""
+    size = size_of(path)
+    name = os.path.basename(path)
+    with opened(path) as file:
+        head = read_at(file, 0, 8)
+        length = int.from_bytes(head, "little")
+        if size == 0:
+            raise BadInput(f"{clip(path)} is empty, so it is no safetensors file; download it again")
+        if size < 10:
+            raise BadInput(f"{clip(path)} has {size} bytes, too few for a safetensors file")
+        if length > MAX_HEADER:
+            raise BadInput(
+                f"{clip(path)} claims a header of {length:,} bytes, over the {MAX_HEADER:,} "
+                "that safetensors allows"
+            )
+        if length > size - 8:
+            raise BadInput(
+                f"{clip(path)} is cut off within its header: {length:,} bytes of header, "
+                f"{size - 8:,} bytes in the file; download it again"
+            )
+        header = read_at(file, 8, length)
+    if not header.startswith(b"{"):
+        raise BadInput(f"{clip(path)} is no safetensors file: its header is not a JSON object")
+    stored, metadata = parse(header, path, name)
+    contents = Contents(path, "safetensors", stored, metadata=metadata, files=[path])
+    end = _checked(stored, path, 8 + length, size - 8 - length)
+    if end > size - 8 - length:
+        contents.problems.append(
+            f"{name} is cut off: its header describes {end:,} bytes of tensors, "
+            f"{size - 8 - length:,} are here; download it again"
+        )
+    return contents
+
+
+def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
+    """The tensors and the metadata of a header."""
+    stored: list[StoredTensor] = []
+    metadata: dict[str, str] = {}
+    seen: set[str] = set()
+    sizes: dict[bytes, tuple[tuple[int, ...], int]] = {}
+    base = 8 + len(header)
+    at, empty = scan.opening(header, 0, where)
+    had_metadata = False
+    last = empty
+    while not last:
+        found = _ENTRY.match(header, at)
+        if found is None:
+            name, at = scan.key(header, at, where)
+            if name == "__metadata__" and not had_metadata:
+                had_metadata = True
+                # `null` and `{}` stand for none.
+                metadata, at = scan.texts(header, at, f"{where}: __metadata__", MAX_TENSORS, MAX_METADATA)
+            else:
+                entry, at = scan.value(header, at, where)
+                stored.append(_tensor(name, entry, where, base, file))
+                _unseen(name, seen, where)
+            at, last = scan.ending(header, at, where)
+        else:
+            raw, dtype, dims, begin, end, close = found.groups()
+            name = scan.text(raw, where)
+            _unseen(name, seen, where)
+            known = sizes.get(dims)
+            if known is None:
+                shape = _dims(dims, where, name)
+                known = sizes[dims] = (shape, elements_of(shape, f"{clip(where)}: {clip(name)}"))
+            stored.append(_made(name, dtype.decode(), *known, int(begin), int(end), where, base, file))
+            at, last = found.end(), close == b"}"
+        if len(stored) > MAX_TENSORS:
+            raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
+    if header[at:].strip(b" \t\n\r"):
+        raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
+    return stored, metadata
+
+
+def _unseen(name: str, seen: set[str], where: str) -> None:
+    if name in seen:
+        raise BadInput(
+            f"{clip(where)} has the key {clip(name)!r} twice, so it is unclear which tensor is meant"
+        )
+    seen.add(name)
+
+
+def _dims(raw: bytes, where: str, name: str) -> tuple[int, ...]:
+    if not raw.strip():
+        return ()
+    try:
+        dims = tuple(int(part) for part in raw.split(b",")) if len(raw) < 1000 else ()
+    except ValueError:
+        dims = ()
+    if not dims:
+        raise BadInput(f"{clip(where)}: the shape of {clip(name)} is not a list of whole numbers")
+    return dims
+
+
+def _tensor(name: str, entry: Any, where: str, base: int, file: str) -> StoredTensor:
+    """An entry in any order of its keys."""
+    what = f"{clip(where)}: {clip(name)}"
+    if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= set(entry):
+        raise BadInput(f"{what} is not an object with dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        raise BadInput(f"{what}: the shape {clip(shape)} is not a list of whole numbers")
+    if not (
+        isinstance(offsets, list) and len(offsets) == 2 and all(type(o) is int and o >= 0 for o in offsets)
+    ):
+        raise BadInput(f"{what}: data_offsets {clip(offsets)} are not two whole numbers")
+    begin, end = offsets
+    return _made(name, str(dtype), tuple(shape), elements_of(shape, what), begin, end, where, base, file)
+
+
+def _made(
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    elements: int,
+    begin: int,
+    end: int,
+    where: str,
+    base: int,
+    file: str,
+) -> StoredTensor:
+    known = DTYPES.get(dtype)
+    if known is None:
+        raise UnknownName("dtype", dtype, DTYPES, hint=f"of {clip(name)} in {clip(where)}")
+    if elements * known[1] != (end - begin) * 8:
+        raise BadInput(
+            f"{clip(where)}: {clip(name)} of {dtype} {list(shape)} takes "
+            f"{-(-elements * known[1] // 8):,} bytes, and its offsets [{begin}, {end}] span {end - begin:,}"
+        )
+    return StoredTensor(name, shape, known[0], elements, end - begin, file, base + begin)
+
+
+def _checked(stored: list[StoredTensor], where: str, start: int, room: int) -> int:
+    """The end of the data, after a check that the tensors follow each other without hole or overlap."""
+    at = start
+    for tensor in sorted(stored, key=lambda t: (t.offset, t.bytes)):
+        assert tensor.offset is not None
+        if tensor.offset != at:
+            how = "overlaps the tensor before it" if tensor.offset < at else "leaves a hole before it"
+            raise BadInput(
+                f"{clip(where)}: {clip(tensor.name)} begins at byte {tensor.offset - start:,} of the data "
+                f"and {how}, which ends at byte {at - start:,}"
+            )
+        at += tensor.bytes
+    if at - start < room:
+        raise BadInput(
+            f"{clip(where)}: {room - (at - start):,} bytes follow the last tensor, unknown to the header"
+        )
+    return at - start
