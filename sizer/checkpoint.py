@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,7 +31,20 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     target = os.fspath(path)
     if not os.path.exists(target):
         raise BadInput(f"there is no file {clip(target)!r}")
-    return Checkpoint(read(target))
+    with _collector_paused():
+        return Checkpoint(read(target))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without the garbage collector, which walks a hundred thousand new tensors again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 class Checkpoint:
@@ -59,7 +75,8 @@ class Checkpoint:
     @cached_property
     def logical(self) -> Logical:
         """The weights and the helpers of quantization."""
-        found = logical_of(self.contents)
+        with _collector_paused():
+            found = logical_of(self.contents)
         self._set_added_biases_apart(found)
         return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sizer.cli.command import Command
-from sizer.cli.options import source_options, output_options
+from sizer.cli.options import output_options, source_options
 from sizer.model import Model
 from sizer.report import count as report
 from sizer.report.report import Report

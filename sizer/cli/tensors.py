@@ -8,7 +8,7 @@ import click
 
 from sizer import dtypes
 from sizer.cli.command import Command
-from sizer.cli.options import source_options, output_options
+from sizer.cli.options import output_options, source_options
 from sizer.model import Model
 from sizer.report import tensors as report
 from sizer.report.report import Report

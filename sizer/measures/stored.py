@@ -8,6 +8,7 @@ from sizer.core.record import Record
 from sizer.measures.count import COMPONENTS, EMBEDDINGS
 from sizer.measures.tensors import Tensor
 from sizer.sources.checkpoints.logical.weights import HELPERS, Logical, Weight
+from sizer.sources.checkpoints.stored import StoredTensor
 
 
 class Share(Record):
@@ -85,18 +86,20 @@ def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCou
 
     `visited`: how many routed experts a token visits, of how many, where a configuration says so.
     """
-    sums: dict[str, list[int]] = {}
-    by_dtype: dict[str, list[int]] = {}
+    # (component, dtype) -> tensors, elements, bytes, params
+    sums: dict[tuple[str, str], list[int]] = {}
     total = buffers = tied = routed = 0
 
-    def add(into: dict[str, list[int]], name: str, elements: int, bytes: int, params: int) -> None:
-        found = into.get(name)
+    def add(component: str, part: StoredTensor, params: int) -> None:
+        # Bytes that two tensors share are stored once.
+        once = part.tied_to is None
+        found = sums.get((component, part.dtype))
         if found is None:
-            into[name] = [1, elements, bytes, params]
+            sums[component, part.dtype] = [1, part.elements * once, part.bytes * once, params]
             return
         found[0] += 1
-        found[1] += elements
-        found[2] += bytes
+        found[1] += part.elements * once
+        found[2] += part.bytes * once
         found[3] += params
 
     for weight in logical.weights:
@@ -112,22 +115,18 @@ def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCou
         else:
             buffers += weight.params
             component = "buffers"
-        for part in weight.parts:
-            # Bytes that two tensors share are stored once.
-            once = part.tied_to is None
-            add(sums, component, part.elements * once, part.bytes * once, params)
-            add(by_dtype, part.dtype, part.elements * once, part.bytes * once, 0)
+        add(component, weight.parts[0], params)
+        for part in weight.parts[1:]:
+            add(component, part, 0)
     for helper in logical.helpers:
-        part = helper.stored
-        if part.tied_to is None:
-            add(sums, helper.component, part.elements, part.bytes, 0)
-            add(by_dtype, part.dtype, part.elements, part.bytes, 0)
+        add(helper.component, helper.stored, 0)
+    shares = _summed(sums, 0)
     active: int | None = total
     if routed:
         active = None
         if visited is not None and routed % visited[1] == 0:
             active = total - routed + routed // visited[1] * visited[0]
-    embedding = sum(sums[name][3] for name in EMBEDDINGS if name in sums)
+    embedding = sum(shares[name].params for name in EMBEDDINGS if name in shares)
     order = [*COMPONENTS[:-1], "adapter", "other", "buffers", *HELPERS]
     return StoredCount(
         total,
@@ -136,9 +135,17 @@ def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCou
         buffers,
         tied,
         len(logical.weights) + len(logical.helpers),
-        sorted((Share(n, *v) for n, v in by_dtype.items()), key=lambda s: -s.bytes),
-        [Share(n, *sums[n]) for n in order if n in sums],
+        sorted(_summed(sums, 1).values(), key=lambda share: -share.bytes),
+        [shares[name] for name in order if name in shares],
     )
+
+
+def _summed(sums: dict[tuple[str, str], list[int]], by: int) -> dict[str, Share]:
+    found: dict[str, list[int]] = {}
+    for key, values in sums.items():
+        before = found.get(key[by], [0, 0, 0, 0])
+        found[key[by]] = [a + b for a, b in zip(before, values, strict=True)]
+    return {name: Share(name, *values) for name, values in found.items()}
 
 
 def is_routed(weight: Weight) -> bool:

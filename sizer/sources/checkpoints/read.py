@@ -37,12 +37,18 @@ def is_checkpoint(path: str) -> bool:
 
 
 def _begins_like_weights(head: bytes) -> bool:
-    return (
-        head.startswith((b"GGUF", b"PK\x03\x04", LFS_START[:16], *NOT_READ))
-        or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-        # A length of under 2^32, then the header's brace.
-        or (len(head) > 8 and head[4:8] == b"\0\0\0\0" and head[8:9] == b"{")
-    )
+    known = (b"GGUF", b"PK\x03\x04", LFS_START[:16], *NOT_READ)
+    return head.startswith(known) or _is_pickle(head) or _is_safetensors(head)
+
+
+def _is_pickle(head: bytes) -> bool:
+    return head[:1] == b"\x80" and head[1:2] in (b"\2", b"\3", b"\4", b"\5")
+
+
+def _is_safetensors(head: bytes) -> bool:
+    # The length of a header, under 2^32, and the brace it begins with. A file that begins as another
+    # format does not: no length has a brace after it there.
+    return head[4:8] == b"\0\0\0\0" and head[8:9] == b"{"
 
 
 def read(path: str) -> Contents:
@@ -76,6 +82,10 @@ def read_file(path: str) -> Contents:
     pointer = lfs_size(head) if size <= 1024 else None
     if pointer is not None:
         return Contents(path, "git lfs pointer", missing=[Missing(os.path.basename(path), bytes=pointer)])
+    if _is_safetensors(head):
+        from sizer.sources.checkpoints import safetensors
+
+        return safetensors.read(path)
     for start, what in NOT_READ.items():
         if head.startswith(start):
             raise BadInput(f"{clip(path)} is {what}; sizer does not read it")
@@ -83,11 +93,11 @@ def read_file(path: str) -> Contents:
         from sizer.sources.checkpoints import gguf
 
         return gguf.read(path)
-    if head.startswith((b"PK\x03\x04", b"\x80")) or path.endswith((".bin", ".pt", ".pth", ".ckpt")):
+    if head.startswith(b"PK\x03\x04") or _is_pickle(head) or path.endswith((".bin", ".pt", ".pth", ".ckpt")):
         from sizer.sources.checkpoints import torch_file
 
         return torch_file.read(path)
-    if path.endswith(".safetensors") or _begins_like_weights(head):
+    if path.endswith(".safetensors"):
         from sizer.sources.checkpoints import safetensors
 
         return safetensors.read(path)

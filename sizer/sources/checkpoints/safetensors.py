@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from operator import attrgetter
 from typing import Any
 
 from sizer.errors import BadInput, UnknownName, clip
@@ -93,12 +94,11 @@ def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dic
     """The tensors and the metadata of a header."""
     stored: list[StoredTensor] = []
     metadata: dict[str, str] = {}
-    seen: set[str] = set()
-    sizes: dict[bytes, tuple[tuple[int, ...], int]] = {}
+    # (dtype, shape) as written -> what follows from them; equal layers have equal ones.
+    kinds: dict[tuple[bytes, bytes], tuple[tuple[int, ...], str, int, int]] = {}
     base = 8 + len(header)
-    at, empty = scan.opening(header, 0, where)
+    at, last = scan.opening(header, 0, where)
     had_metadata = False
-    last = empty
     while not last:
         found = _ENTRY.match(header, at)
         if found is None:
@@ -110,31 +110,41 @@ def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dic
             else:
                 entry, at = scan.value(header, at, where)
                 stored.append(_tensor(name, entry, where, base, file))
-                _unseen(name, seen, where)
             at, last = scan.ending(header, at, where)
         else:
             raw, dtype, dims, begin, end, close = found.groups()
-            name = scan.text(raw, where)
-            _unseen(name, seen, where)
-            known = sizes.get(dims)
+            known = kinds.get((dtype, dims))
             if known is None:
-                shape = _dims(dims, where, name)
-                known = sizes[dims] = (shape, elements_of(shape, f"{clip(where)}: {clip(name)}"))
-            stored.append(_made(name, dtype.decode(), *known, int(begin), int(end), where, base, file))
+                name = scan.text(raw, where)
+                known = kinds[dtype, dims] = _kind(dtype.decode(), _dims(dims, where, name), name, where)
+            shape, kind, elements, size = known
+            start = int(begin)
+            if int(end) - start != size:
+                raise _span(scan.text(raw, where), known, start, int(end), where)
+            try:
+                name = raw.decode()
+            except UnicodeDecodeError:
+                name = scan.text(raw, where)
+            stored.append(StoredTensor(name, shape, kind, elements, size, file, base + start))
             at, last = found.end(), close == b"}"
         if len(stored) > MAX_TENSORS:
             raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
     if header[at:].strip(b" \t\n\r"):
         raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
+    _no_name_twice(stored, where)
     return stored, metadata
 
 
-def _unseen(name: str, seen: set[str], where: str) -> None:
-    if name in seen:
-        raise BadInput(
-            f"{clip(where)} has the key {clip(name)!r} twice, so it is unclear which tensor is meant"
-        )
-    seen.add(name)
+def _no_name_twice(stored: list[StoredTensor], where: str) -> None:
+    if len({tensor.name for tensor in stored}) == len(stored):
+        return
+    seen: set[str] = set()
+    for tensor in stored:
+        if tensor.name in seen:
+            raise BadInput(
+                f"{clip(where)} has the key {clip(tensor.name)!r} twice, so which tensor is meant is unclear"
+            )
+        seen.add(tensor.name)
 
 
 def _dims(raw: bytes, where: str, name: str) -> tuple[int, ...]:
@@ -162,35 +172,36 @@ def _tensor(name: str, entry: Any, where: str, base: int, file: str) -> StoredTe
     ):
         raise BadInput(f"{what}: data_offsets {clip(offsets)} are not two whole numbers")
     begin, end = offsets
-    return _made(name, str(dtype), tuple(shape), elements_of(shape, what), begin, end, where, base, file)
+    known = _kind(str(dtype), tuple(shape), name, where)
+    if end - begin != known[3]:
+        raise _span(name, known, begin, end, where)
+    return StoredTensor(name, *known, file, base + begin)
 
 
-def _made(
-    name: str,
-    dtype: str,
-    shape: tuple[int, ...],
-    elements: int,
-    begin: int,
-    end: int,
-    where: str,
-    base: int,
-    file: str,
-) -> StoredTensor:
+def _kind(dtype: str, shape: tuple[int, ...], name: str, where: str) -> tuple[tuple[int, ...], str, int, int]:
+    """The shape, our name of the dtype, the elements and the bytes of a tensor."""
     known = DTYPES.get(dtype)
     if known is None:
         raise UnknownName("dtype", dtype, DTYPES, hint=f"of {clip(name)} in {clip(where)}")
-    if elements * known[1] != (end - begin) * 8:
-        raise BadInput(
-            f"{clip(where)}: {clip(name)} of {dtype} {list(shape)} takes "
-            f"{-(-elements * known[1] // 8):,} bytes, and its offsets [{begin}, {end}] span {end - begin:,}"
-        )
-    return StoredTensor(name, shape, known[0], elements, end - begin, file, base + begin)
+    elements = elements_of(shape, f"{clip(where)}: {clip(name)}")
+    if elements * known[1] % 8:
+        raise BadInput(f"{clip(where)}: {clip(name)} of {dtype} {list(shape)} is no whole number of bytes")
+    return shape, known[0], elements, elements * known[1] // 8
+
+
+def _span(
+    name: str, kind: tuple[tuple[int, ...], str, int, int], begin: int, end: int, where: str
+) -> BadInput:
+    return BadInput(
+        f"{clip(where)}: {clip(name)} of {kind[1]} {list(kind[0])} takes {kind[3]:,} bytes, "
+        f"and its offsets [{begin}, {end}] span {end - begin:,}"
+    )
 
 
 def _checked(stored: list[StoredTensor], where: str, start: int, room: int) -> int:
     """The end of the data, after a check that the tensors follow each other without hole or overlap."""
     at = start
-    for tensor in sorted(stored, key=lambda t: (t.offset, t.bytes)):
+    for tensor in sorted(stored, key=attrgetter("offset", "bytes")):
         assert tensor.offset is not None
         if tensor.offset != at:
             how = "overlaps the tensor before it" if tensor.offset < at else "leaves a hole before it"

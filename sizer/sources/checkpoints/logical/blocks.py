@@ -19,15 +19,28 @@ _INPUTS = ("input_scale", "output_scale", "activation_scale", "input_global_scal
 
 def _claim(tensors: Tensors, name: str) -> StoredTensor | None:
     """Claim the scales of a weight; the first of them."""
-    stem = name.rpartition(".")[0]
-    own = [name + ending for ending in _SCALES]
-    if name.endswith(".weight"):
-        own.append(f"{stem}.scale")
-    inputs = [f"{stem}.{ending}" for ending in _INPUTS]
-    inputs += [f"{name}_{ending}" for ending in _INPUTS]
-    tensors.claim("scales", [*own, *inputs])
-    tensors.claim("zero points", [f"{name}_zero_point", f"{stem}.input_zero_point"])
-    return next((found for key in own if (found := tensors.get(key))), None)
+    stem, dot, last = name.rpartition(".")
+    beside = tensors.beside.get(last)
+    if beside is None:
+        beside = tensors.beside[last] = _beside(last, tensors.endings)
+    first = None
+    for ending, component in beside:
+        found = tensors.by_name.get(stem + dot + ending)
+        if found is not None:
+            tensors.claimed[found.name] = component
+            if first is None and component == "scales" and ending not in _INPUTS:
+                first = found
+    return first
+
+
+def _beside(last: str, endings: set[str]) -> list[tuple[str, str]]:
+    """What may lie beside a tensor, of what there is at all: endings of names, and their components."""
+    scales = [last + ending for ending in _SCALES]
+    scales += ["scale"] if last == "weight" else []
+    scales += [*_INPUTS, *(f"{last}_{ending}" for ending in _INPUTS)]
+    zeros = [f"{last}_zero_point", "input_zero_point"]
+    found = [(ending, "scales") for ending in scales] + [(ending, "zero points") for ending in zeros]
+    return [(ending, component) for ending, component in found if ending in endings]
 
 
 def eight_bit_float(tensors: Tensors, tensor: StoredTensor) -> None:

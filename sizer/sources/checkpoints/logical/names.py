@@ -59,7 +59,7 @@ _BUFFERS = frozenset(
 _MASKS = (".attn.bias", ".attention.bias")
 
 # Endings of what calibration leaves beside the weights.
-_HELPERS = {
+HELPERS = {
     "input_scale": "scales",
     "output_scale": "scales",
     "activation_scale": "scales",
@@ -79,14 +79,12 @@ _HELPERS = {
 _APART = {"<optimizer>": "optimizer", "<state>": "training state", "<average>": "averages"}
 
 
-def helper(name: str) -> str:
-    """The component of a tensor that is no weight wherever it stands; empty for any other."""
-    if name.startswith("<"):
-        return _APART.get(name.partition(".")[0], "")
-    return _HELPERS.get(name[name.rfind(".") + 1 :], "")
+def apart(name: str) -> str:
+    """The component of what a training script saves beside the weights."""
+    return _APART.get(name.partition(".")[0], "training state")
 
 
-def classify(name: str, stored: StoredTensor, *, gguf: bool = False) -> tuple[str, str]:
+def classify(name: str, stored: StoredTensor, gguf: bool = False) -> tuple[str, str]:
     """The component of a weight, and whether it is a "param" or a "buffer".
 
     >>> one = StoredTensor("", (8, 8), "fp32", 64, 256, "")

@@ -28,6 +28,15 @@ BY_ENDING: dict[str, Scheme] = {
 }
 
 
+def by_ending(tensors: Tensors, tensor: StoredTensor) -> bool:
+    """Whether a scheme for the ending of a tensor's name read it."""
+    name = tensor.name
+    scheme = BY_ENDING.get(name[name.rfind(".") + 1 :])
+    if scheme is None:
+        scheme = BY_ENDING.get("*" + name[name.rfind("_") :])
+    return scheme is not None and scheme(tensors, tensor)
+
+
 def of_dtype(tensors: Tensors, tensor: StoredTensor) -> None:
     """A tensor of a small type that no name gave to a scheme."""
     if tensor.dtype.startswith(("fp8", "fp6", "fp4")):

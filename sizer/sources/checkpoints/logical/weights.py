@@ -81,8 +81,13 @@ class Tensors:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
         self.by_name = {tensor.name: tensor for tensor in contents.stored}
+        # The last steps of all names: which helpers there are at all.
+        self.endings: set[str] = set()
         self.claimed: dict[str, str] = {}
-        self.taken: set[str] = set()
+        # Stored tensors that stand for weights: the weight under the first of its parts.
+        self.taken: dict[str, Weight | None] = {}
+        # What lies beside tensors of one last step, as `blocks.py` has found.
+        self.beside: dict[str, list[tuple[str, str]]] = {}
         self.out = Logical()
         self._settings: Settings | None = None
         self._said: dict[str, tuple[str, int]] = {}
@@ -109,8 +114,8 @@ class Tensors:
         self, name: str, shape: tuple[int, ...], params: int, scheme: str, *parts: StoredTensor
     ) -> None:
         """Say that stored tensors stand for a weight."""
-        self.taken.update(part.name for part in parts)
-        self.out.weights.append(Weight(name, shape, params, parts[0].dtype, scheme, parts))
+        self.taken.update(dict.fromkeys(part.name for part in parts))
+        self.taken[parts[0].name] = Weight(name, shape, params, parts[0].dtype, scheme, parts)
 
     def problem(self, what: str, name: str) -> None:
         """Say what is unclear of a tensor; the same of many is said once, with their number."""
@@ -211,44 +216,67 @@ def logical(contents: Contents) -> Logical:
 
     A stored tensor ends as a weight, as a part of one, or as a helper; none is dropped.
     """
-    from sizer.sources.checkpoints.logical import names
-    from sizer.sources.checkpoints.logical.schemes import BY_ENDING, PLAIN_DTYPES, of_dtype
+    from sizer.sources.checkpoints.logical.names import classify
+    from sizer.sources.checkpoints.logical.schemes import PLAIN_DTYPES, by_ending, of_dtype
 
     tensors = Tensors(contents)
-    plain = PLAIN_DTYPES
-    carriers = []
-    for tensor in contents.stored:
-        name = tensor.name
-        ending = name[name.rfind(".") + 1 :]
-        scheme = BY_ENDING.get(ending)
-        if scheme is None and name.endswith(("_blocks", "_packed", "_qdata")):
-            scheme = BY_ENDING["*" + name[name.rfind("_") :]]
-        if scheme is not None and not (scheme(tensors, tensor)):
-            scheme = None
-        if scheme is None and tensor.dtype not in plain:
-            carriers.append(tensor)
-    for tensor in carriers:
-        if tensor.name not in tensors.claimed and tensor.name not in tensors.taken:
-            of_dtype(tensors, tensor)
+    carriers = _carriers(tensors, PLAIN_DTYPES)
+    left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
-    quantized = bool(taken)
-    weights = []
+    for tensor in left:
+        name = tensor.name
+        if name not in claimed and name not in taken and tensor.dtype not in PLAIN_DTYPES:
+            of_dtype(tensors, tensor)
+    is_gguf = contents.format == "gguf"
     for tensor in contents.stored:
         name = tensor.name
         if name in taken:
-            continue
-        helper = claimed.get(name) or names.helper(name)
-        if helper:
-            out.helpers.append(Helper(tensor, helper))
-            continue
-        weights.append(
-            Weight(name, tensor.shape, tensor.elements, tensor.dtype, "", (tensor,), tied_to=tensor.tied_to)
-        )
-    order = {id(t): i for i, t in enumerate(contents.stored)} if quantized else {}
-    out.weights += weights
-    if quantized:
-        out.weights.sort(key=lambda w: order[id(w.parts[0])])
-    is_gguf = contents.format == "gguf"
-    for weight in out.weights:
-        weight.component, weight.kind = names.classify(weight.name, weight.parts[0], gguf=is_gguf)
+            weight = taken[name]
+            if weight is None:
+                continue
+            component, kind = classify(weight.name, tensor, is_gguf)
+            weight.component, weight.kind = component, kind
+            out.weights.append(weight)
+        elif name in claimed:
+            out.helpers.append(Helper(tensor, claimed[name]))
+        else:
+            component, kind = classify(name, tensor, is_gguf)
+            out.weights.append(
+                Weight(
+                    name,
+                    tensor.shape,
+                    tensor.elements,
+                    tensor.dtype,
+                    "",
+                    (tensor,),
+                    kind,
+                    component,
+                    tensor.tied_to,
+                )
+            )
     return tensors.finish()
+
+
+def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
+    """The tensors that a scheme may read: those of a telling name, or of a small type."""
+    from sizer.sources.checkpoints.logical import names
+    from sizer.sources.checkpoints.logical.schemes import BY_ENDING
+
+    found = []
+    # last step of a name -> the component of a helper, "" for no helper, "?" for a scheme to say
+    roles: dict[str, str] = {}
+    for tensor in tensors.contents.stored:
+        name = tensor.name
+        ending = name[name.rfind(".") + 1 :]
+        role = roles.get(ending)
+        if role is None:
+            named = ending in BY_ENDING or ending.endswith(("_blocks", "_packed", "_qdata"))
+            role = roles[ending] = "?" if named else names.HELPERS.get(ending, "")
+        if name.startswith("<"):
+            tensors.claimed[name] = names.apart(name)
+        elif role == "?" or (role == "" and tensor.dtype not in plain):
+            found.append(tensor)
+        elif role:
+            tensors.claimed[name] = role
+    tensors.endings = set(roles)
+    return found
