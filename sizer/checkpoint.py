@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sizer.errors import BadInput, SizerError, clip
-from sizer.sources.checkpoints.logical.weights import Helper, Logical, Weight
+from sizer.sources.checkpoints.logical.weights import Helper, Logical
 from sizer.sources.checkpoints.logical.weights import logical as logical_of
 from sizer.sources.checkpoints.read import read
 from sizer.sources.checkpoints.stored import Contents
@@ -104,7 +104,7 @@ class Checkpoint:
 
         if not self.stored and self.missing:
             raise BadInput(self.contents.nothing_here())
-        return count(self.logical, self._visited())
+        return count(self.logical, self._visited)
 
     def tensors(self) -> list[Tensor]:
         """The logical tensors by name, with shape, component, kind and tie."""
@@ -116,7 +116,7 @@ class Checkpoint:
     def schemes(self) -> dict[str, int]:
         """How the weights are packed: each scheme, and how many weights are packed so."""
         found: dict[str, int] = {}
-        for weight in self.logical.weights:
+        for weight in self.logical.packed:
             if weight.scheme:
                 found[weight.scheme] = found.get(weight.scheme, 0) + 1
         return found
@@ -128,8 +128,6 @@ class Checkpoint:
 
     def _visited(self) -> tuple[int, int] | None:
         """Routed experts a token visits, and all of them, where the files or the configuration say so."""
-        if not any(w.component == "experts" for w in self.logical.weights):
-            return None
         if self.format == "gguf":
             values = [
                 self.metadata.get(f"{self.architecture}.{key}")
@@ -155,8 +153,8 @@ class Checkpoint:
 
         They are told by the configuration beside the files: its model has no such bias.
         """
-        packed = {w.name for w in found.weights if w.scheme.startswith("GPTQ")}
-        biases = [w for w in found.weights if w.name.endswith(".bias") and f"{w.name[:-5]}.weight" in packed]
+        packed = {w.name for w in found.packed if w.scheme.startswith("GPTQ")}
+        biases = [t for t in found.plain if t.name.endswith(".bias") and f"{t.name[:-5]}.weight" in packed]
         if not biases:
             return
         known = self._known_names()
@@ -166,12 +164,11 @@ class Checkpoint:
                 "models that have none, and without a config.json beside them nobody can tell"
             )
             return
-        added: list[Weight] = [w for w in biases if w.name not in known]
-        names = {w.name for w in added}
-        found.weights = [w for w in found.weights if w.name not in names]
-        found.helpers += [Helper(w.parts[0], "added biases") for w in added]
+        added = {t.name for t in biases if t.name not in known}
+        found.helpers += [Helper(t, "added biases") for t in biases if t.name in added]
+        found.plain = [t for t in found.plain if t.name not in added]
         if added:
-            elements = sum(w.params for w in added)
+            elements = sum(t.elements for t in biases if t.name in added)
             found.remarks.append(
                 f"{len(added):,} biases of {elements:,} elements are not in the model of config.json; "
                 "GPTQ's writer added them, and they are not counted"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sizer.core.record import Record
 from sizer.measures.count import COMPONENTS, EMBEDDINGS
 from sizer.measures.tensors import Tensor
+from sizer.sources.checkpoints.logical.names import classify
 from sizer.sources.checkpoints.logical.weights import HELPERS, Logical, Weight
 from sizer.sources.checkpoints.stored import StoredTensor
 
@@ -81,10 +82,10 @@ class StoredCount(Record):
         self.helpers = {s.name: s.elements for s in shares if s.name in HELPERS}
 
 
-def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCount:
+def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> StoredCount:
     """Sum the weights and helpers of a checkpoint.
 
-    `visited`: how many routed experts a token visits, of how many, where a configuration says so.
+    `visited` answers how many routed experts a token visits, of how many, where a configuration says so.
     """
     # (component, dtype) -> tensors, elements, bytes, params
     sums: dict[tuple[str, str], list[int]] = {}
@@ -102,15 +103,36 @@ def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCou
         found[2] += part.bytes * once
         found[3] += params
 
-    for weight in logical.weights:
+    is_gguf = logical.is_gguf
+    for tensor in logical.plain:
+        component, kind = classify(tensor.name, tensor, is_gguf)
+        elements = tensor.elements
+        if tensor.tied_to is not None:
+            tied += elements
+            add(component, tensor, 0)
+            continue
+        if kind != "param":
+            buffers += elements
+            add("buffers", tensor, 0)
+            continue
+        total += elements
+        if component == "experts" and is_routed(tensor.name):
+            routed += elements
+        # As `add`, written out: this runs for every tensor.
+        found = sums.get((component, tensor.dtype))
+        if found is None:
+            found = sums[component, tensor.dtype] = [0, 0, 0, 0]
+        found[0] += 1
+        found[1] += elements
+        found[2] += tensor.bytes
+        found[3] += elements
+    for weight in logical.packed:
         params = 0
         component = weight.component
-        if weight.tied_to is not None:
-            tied += weight.params
-        elif weight.kind == "param":
+        if weight.kind == "param":
             params = weight.params
             total += params
-            if component == "experts" and is_routed(weight):
+            if component == "experts" and is_routed(weight.name):
                 routed += params
         else:
             buffers += weight.params
@@ -123,9 +145,9 @@ def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCou
     shares = _summed(sums, 0)
     active: int | None = total
     if routed:
-        active = None
-        if visited is not None and routed % visited[1] == 0:
-            active = total - routed + routed // visited[1] * visited[0]
+        experts = visited()
+        known = experts is not None and routed % experts[1] == 0
+        active = total - routed + routed // experts[1] * experts[0] if experts and known else None
     embedding = sum(shares[name].params for name in EMBEDDINGS if name in shares)
     order = [*COMPONENTS[:-1], "adapter", "other", "buffers", *HELPERS]
     return StoredCount(
@@ -134,7 +156,7 @@ def count(logical: Logical, visited: tuple[int, int] | None = None) -> StoredCou
         embedding,
         buffers,
         tied,
-        len(logical.weights) + len(logical.helpers),
+        len(logical.plain) + len(logical.packed) + len(logical.helpers),
         sorted(_summed(sums, 1).values(), key=lambda share: -share.bytes),
         [shares[name] for name in order if name in shares],
     )
@@ -148,9 +170,8 @@ def _summed(sums: dict[tuple[str, str], list[int]], by: int) -> dict[str, Share]
     return {name: Share(name, *values) for name, values in found.items()}
 
 
-def is_routed(weight: Weight) -> bool:
+def is_routed(name: str) -> bool:
     """Whether a weight of the experts is of those that only some tokens visit."""
-    name = weight.name
     return "shared" not in name and "_shexp" not in name
 
 

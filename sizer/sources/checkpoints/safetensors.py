@@ -18,6 +18,8 @@ from sizer.sources.checkpoints.files import opened, read_at, size_of
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, StoredTensor, elements_of
 
 MAX_HEADER = 100_000_000
+# Tensors in a header that has to be read entry by entry.
+MAX_SCANNED = 50_000
 # What may be kept of the free texts of a header.
 MAX_METADATA = 4_000_000
 
@@ -47,6 +49,7 @@ DTYPES = {
     "C64": ("complex64", 64),
 }
 
+_METADATA = b'"__metadata__"'
 _S = rb"[ \t\n\r]*+"
 # An entry as every writer writes it: dtype, shape, offsets, in this order.
 _ENTRY = re.compile(
@@ -91,48 +94,81 @@ def read(path: str) -> Contents:
 
 
 def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
-    """The tensors and the metadata of a header."""
-    stored: list[StoredTensor] = []
+    """The tensors and the metadata of a header.
+
+    Headers are read column by column, as every writer writes them; the rare other one entry by entry.
+    """
     metadata: dict[str, str] = {}
-    # (dtype, shape) as written -> what follows from them; equal layers have equal ones.
-    kinds: dict[tuple[bytes, bytes], tuple[tuple[int, ...], str, int, int]] = {}
-    base = 8 + len(header)
     at, last = scan.opening(header, 0, where)
-    had_metadata = False
-    while not last:
-        found = _ENTRY.match(header, at)
-        if found is None:
-            name, at = scan.key(header, at, where)
-            if name == "__metadata__" and not had_metadata:
-                had_metadata = True
-                # `null` and `{}` stand for none.
-                metadata, at = scan.texts(header, at, f"{where}: __metadata__", MAX_TENSORS, MAX_METADATA)
-            else:
-                entry, at = scan.value(header, at, where)
-                stored.append(_tensor(name, entry, where, base, file))
-            at, last = scan.ending(header, at, where)
-        else:
-            raw, dtype, dims, begin, end, close = found.groups()
-            known = kinds.get((dtype, dims))
-            if known is None:
-                name = scan.text(raw, where)
-                known = kinds[dtype, dims] = _kind(dtype.decode(), _dims(dims, where, name), name, where)
-            shape, kind, elements, size = known
-            start = int(begin)
-            if int(end) - start != size:
-                raise _span(scan.text(raw, where), known, start, int(end), where)
-            try:
-                name = raw.decode()
-            except UnicodeDecodeError:
-                name = scan.text(raw, where)
-            stored.append(StoredTensor(name, shape, kind, elements, size, file, base + start))
-            at, last = found.end(), close == b"}"
-        if len(stored) > MAX_TENSORS:
-            raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-    if header[at:].strip(b" \t\n\r"):
+    if not last and header.startswith(_METADATA, at):
+        key, at = scan.key(header, at, where)
+        # `null` and `{}` stand for none.
+        metadata, at = scan.texts(header, at, f"{where}: {key}", MAX_TENSORS, MAX_METADATA)
+        at, last = scan.ending(header, at, where)
+    stored = [] if last else _by_column(header, at, where, file)
+    if stored is None:
+        stored, more = _by_entry(header, at, where, file)
+        metadata |= more
+    elif last and header[at:].strip(b" \t\n\r"):
         raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
     _no_name_twice(stored, where)
     return stored, metadata
+
+
+def _by_column(header: bytes, at: int, where: str, file: str) -> list[StoredTensor] | None:
+    """The tensors of a header whose entries are all of the usual form; else `None`."""
+    if header.count(b"{", at) > MAX_TENSORS:
+        raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
+    # What stands between entries, then the six groups of an entry, again and again.
+    parts = _ENTRY.split(header[at:])
+    between, closes = parts[::7], parts[6::7]
+    if any(between[:-1]) or between[-1].strip(b" \t\n\r") or not closes:
+        return None
+    if closes.pop() != b"}" or set(closes) - {b","}:
+        return None
+    try:
+        # The pattern allows no control characters in a name.
+        names = b"\n".join(parts[1::7]).decode().split("\n")
+    except UnicodeDecodeError:
+        return None
+    written = list(zip(parts[2::7], parts[3::7], strict=True))
+    begins, ends = list(map(int, parts[4::7])), list(map(int, parts[5::7]))
+    first = dict(zip(reversed(written), reversed(names), strict=True))
+    kinds = {
+        (dtype, dims): _kind(dtype.decode(), _dims(dims, where, name), name, where)
+        for (dtype, dims), name in first.items()
+    }
+    base = 8 + len(header)
+    stored = []
+    for name, key, begin, end in zip(names, written, begins, ends, strict=True):
+        shape, kind, elements, size = kinds[key]
+        if end - begin != size:
+            raise _span(name, kinds[key], begin, end, where)
+        stored.append(StoredTensor(name, shape, kind, elements, size, file, base + begin))
+    return stored
+
+
+def _by_entry(header: bytes, at: int, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
+    """The tensors and the metadata of a header in any order, with any spaces."""
+    stored: list[StoredTensor] = []
+    metadata: dict[str, str] | None = None
+    base, last = 8 + len(header), False
+    while not last:
+        name, at = scan.key(header, at, where)
+        if name == "__metadata__" and metadata is None:
+            metadata, at = scan.texts(header, at, f"{where}: {name}", MAX_TENSORS, MAX_METADATA)
+        else:
+            entry, at = scan.value(header, at, where)
+            stored.append(_tensor(name, entry, where, base, file))
+        at, last = scan.ending(header, at, where)
+        if len(stored) > MAX_SCANNED:
+            raise BadInput(
+                f"{clip(where)} holds over {MAX_SCANNED:,} tensors in a header that is unlike any "
+                "writer's, more than sizer reads"
+            )
+    if header[at:].strip(b" \t\n\r"):
+        raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
+    return stored, metadata or {}
 
 
 def _no_name_twice(stored: list[StoredTensor], where: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints import scan
 from sizer.sources.checkpoints.files import lfs_size, opened, read_at, size_of
-from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing, StoredTensor
+from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing
 
 MAX_INDEX = 100_000_000
 # The most files a checkpoint has been published in is some 200.
@@ -62,7 +62,7 @@ def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> 
     """The contents of several files together; those that are not here are missing."""
     whole = Contents(path, format, files=[path])
     whole.files.clear()
-    owner: dict[str, StoredTensor] = {}
+    seen: set[str] = set()
     for file in files:
         pointer = _pointer(file)
         if pointer is not None:
@@ -79,16 +79,19 @@ def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> 
         whole.missing += part.missing
         whole.problems += part.problems
         whole.remarks += part.remarks
-        if len(owner) + len(part.stored) > MAX_TENSORS:
+        names = {tensor.name for tensor in part.stored}
+        if len(seen) + len(names) > MAX_TENSORS:
             raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-        for tensor in part.stored:
-            first = owner.setdefault(tensor.name, tensor)
-            if first is tensor:
-                whole.stored.append(tensor)
-            else:
-                whole.problems.append(
-                    f"{tensor.name} is in {first.file} and again in {tensor.file}; it is counted once"
-                )
+        if not seen.isdisjoint(names):
+            again = seen & names
+            first = min(again)
+            more = f" and {len(again) - 1:,} more" if len(again) > 1 else ""
+            whole.problems.append(
+                f"{first}{more} in {os.path.basename(file)} is in another file too; it is counted once"
+            )
+            part.stored = [tensor for tensor in part.stored if tensor.name not in again]
+        seen |= names
+        whole.stored += part.stored
     return whole
 
 
@@ -117,10 +120,11 @@ def read_index(path: str, reader: Reader) -> Contents:
         if type(value := metadata.get(key)) is int and value >= 0
     }
     absent = {missing.file for missing in whole.missing}
-    count: dict[str, int] = {}
-    for file in weight_map.values():
-        count[file] = count.get(file, 0) + 1
-    whole.missing = [Missing(m.file, count.get(m.file), m.bytes) for m in whole.missing]
+    if absent:
+        count: dict[str, int] = {}
+        for file in weight_map.values():
+            count[file] = count.get(file, 0) + 1
+        whole.missing = [Missing(m.file, count.get(m.file), m.bytes) for m in whole.missing]
     _compare(whole, weight_map, absent, os.path.basename(path))
     return whole
 
@@ -128,9 +132,8 @@ def read_index(path: str, reader: Reader) -> Contents:
 def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], index: str) -> None:
     """Say where an index contradicts the files it names."""
     here = {tensor.name: tensor.file for tensor in whole.stored}
-    lost = [n for n, file in weight_map.items() if file not in absent and n not in here]
-    moved = [n for n, file in weight_map.items() if file not in absent and here.get(n, file) != file]
-    extra = [n for n in here if n not in weight_map]
+    same = here == weight_map
+    lost, moved, extra = ([], [], []) if same else _differences(here, weight_map, absent)
     for names, what in (
         (lost, f"{index} lists {{}} that its file does not hold"),
         (moved, f"{index} lists {{}} under another file than the one that holds it"),
@@ -144,6 +147,15 @@ def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], inde
     if total is not None and not whole.missing and not whole.problems and total != stored:
         # Writers differ in what they add up: a tied tensor twice, buffers, the files themselves.
         whole.remarks.append(f"{index} states a total_size of {total:,} bytes; its tensors take {stored:,}")
+
+
+def _differences(
+    here: dict[str, str], weight_map: dict[str, str], absent: set[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """Tensors that are listed and not here, listed under another file, here and not listed."""
+    lost = [n for n, file in weight_map.items() if file not in absent and n not in here]
+    moved = [n for n, file in weight_map.items() if file not in absent and here.get(n, file) != file]
+    return lost, moved, [n for n in here if n not in weight_map]
 
 
 def parse_index(path: str) -> tuple[dict[str, str], dict[str, Any]]:

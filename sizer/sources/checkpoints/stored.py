@@ -92,6 +92,11 @@ class Contents:
     def nothing_here(self) -> str:
         """What is known of a checkpoint of which no file is here."""
         first = self.missing[0]
+        if self.format == "git lfs pointer":
+            return (
+                f"{clip(self.path)} is a Git LFS pointer: the file itself, of {first.bytes:,} bytes, "
+                "was not downloaded; run git lfs pull"
+            )
         known = [f"{n.tensors:,} tensors" for n in self.missing[:1] if n.tensors and len(self.missing) == 1]
         total = self.stated.get("total_size") or sum(m.bytes or 0 for m in self.missing)
         if total:

@@ -31,7 +31,7 @@ _WORDS = {
     "post_attention_layernorm layer_norm final_layer_norm norm1 norm2 norm_f output_norm "
     "attn_norm ffn_norm attn_q_norm attn_k_norm q_norm k_norm q_a_layernorm kv_a_layernorm "
     "attn_q_a_norm attn_kv_a_norm attention_norm post_attention_norm post_ffw_norm ln_attn ln_mlp",
-    "head": "lm_head embed_out score classifier cls qa_outputs output_projection generator",
+    "head": "lm_head shared_head embed_out score classifier cls qa_outputs output_projection generator",
 }
 COMPONENT_OF = {word: component for component, words in _WORDS.items() for word in words.split()}
 _NORM = re.compile(r"norm|(?:^|_)ln(?:_|$)", re.IGNORECASE)

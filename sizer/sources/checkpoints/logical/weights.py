@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 from sizer.core.record import Record
@@ -66,13 +67,30 @@ class Helper(Record):
 
 
 class Logical:
-    """The weights and the helpers of a checkpoint, and what remains unclear."""
+    """The weights and the helpers of a checkpoint, and what remains unclear.
 
-    def __init__(self) -> None:
-        self.weights: list[Weight] = []
+    Tensors that are stored as they are need no object of their own to be counted: `plain` holds them,
+    `packed` the weights that stand for other tensors, and `weights` all, made when asked for.
+    """
+
+    def __init__(self, is_gguf: bool = False) -> None:
+        self.is_gguf = is_gguf
+        self.plain: list[StoredTensor] = []
+        self.packed: list[Weight] = []
         self.helpers: list[Helper] = []
         self.problems: list[str] = []
         self.remarks: list[str] = []
+
+    @cached_property
+    def weights(self) -> list[Weight]:
+        """All weights, those stored as they are first."""
+        from sizer.sources.checkpoints.logical.names import classify
+
+        found = []
+        for t in self.plain:
+            component, kind = classify(t.name, t, self.is_gguf)
+            found.append(Weight(t.name, t.shape, t.elements, t.dtype, "", (t,), kind, component, t.tied_to))
+        return found + self.packed
 
 
 class Tensors:
@@ -80,7 +98,6 @@ class Tensors:
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
-        self.by_name = {tensor.name: tensor for tensor in contents.stored}
         # The last steps of all names: which helpers there are at all.
         self.endings: set[str] = set()
         self.claimed: dict[str, str] = {}
@@ -88,9 +105,14 @@ class Tensors:
         self.taken: dict[str, Weight | None] = {}
         # What lies beside tensors of one last step, as `blocks.py` has found.
         self.beside: dict[str, list[tuple[str, str]]] = {}
-        self.out = Logical()
+        self.out = Logical(contents.format == "gguf")
         self._settings: Settings | None = None
         self._said: dict[str, tuple[str, int]] = {}
+
+    @cached_property
+    def by_name(self) -> dict[str, StoredTensor]:
+        """All stored tensors by name."""
+        return {tensor.name: tensor for tensor in self.contents.stored}
 
     @property
     def settings(self) -> Settings:
@@ -227,33 +249,20 @@ def logical(contents: Contents) -> Logical:
         name = tensor.name
         if name not in claimed and name not in taken and tensor.dtype not in PLAIN_DTYPES:
             of_dtype(tensors, tensor)
-    is_gguf = contents.format == "gguf"
+    if not taken and not claimed:
+        out.plain = contents.stored
+        return tensors.finish()
     for tensor in contents.stored:
         name = tensor.name
         if name in taken:
             weight = taken[name]
-            if weight is None:
-                continue
-            component, kind = classify(weight.name, tensor, is_gguf)
-            weight.component, weight.kind = component, kind
-            out.weights.append(weight)
+            if weight is not None:
+                weight.component, weight.kind = classify(weight.name, tensor)
+                out.packed.append(weight)
         elif name in claimed:
             out.helpers.append(Helper(tensor, claimed[name]))
         else:
-            component, kind = classify(name, tensor, is_gguf)
-            out.weights.append(
-                Weight(
-                    name,
-                    tensor.shape,
-                    tensor.elements,
-                    tensor.dtype,
-                    "",
-                    (tensor,),
-                    kind,
-                    component,
-                    tensor.tied_to,
-                )
-            )
+            out.plain.append(tensor)
     return tensors.finish()
 
 
@@ -262,21 +271,25 @@ def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
     from sizer.sources.checkpoints.logical import names
     from sizer.sources.checkpoints.logical.schemes import BY_ENDING
 
+    stored = tensors.contents.stored
+    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in stored}
+    # last step of a name -> the component of a helper, or "?" for a scheme to say
+    roles = {ending: names.HELPERS[ending] for ending in endings if ending in names.HELPERS}
+    for ending in endings:
+        if ending in BY_ENDING or ending.endswith(("_blocks", "_packed", "_qdata")):
+            roles[ending] = "?"
+    tensors.endings = endings
+    apart = any(tensor.name.startswith("<") for tensor in stored)
+    if not roles and not apart and plain.issuperset({tensor.dtype for tensor in stored}):
+        return []
     found = []
-    # last step of a name -> the component of a helper, "" for no helper, "?" for a scheme to say
-    roles: dict[str, str] = {}
-    for tensor in tensors.contents.stored:
+    for tensor in stored:
         name = tensor.name
-        ending = name[name.rfind(".") + 1 :]
-        role = roles.get(ending)
-        if role is None:
-            named = ending in BY_ENDING or ending.endswith(("_blocks", "_packed", "_qdata"))
-            role = roles[ending] = "?" if named else names.HELPERS.get(ending, "")
-        if name.startswith("<"):
+        role = roles.get(name[name.rfind(".") + 1 :])
+        if apart and name.startswith("<"):
             tensors.claimed[name] = names.apart(name)
-        elif role == "?" or (role == "" and tensor.dtype not in plain):
+        elif role == "?" or (role is None and tensor.dtype not in plain):
             found.append(tensor)
-        elif role:
+        elif role is not None:
             tensors.claimed[name] = role
-    tensors.endings = set(roles)
     return found
