@@ -13,10 +13,12 @@ from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.files import opened, size_of
 from sizer.sources.checkpoints.ggml import TYPES
 from sizer.sources.checkpoints.shards import read_files, siblings
-from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing, StoredTensor, elements_of
+from sizer.sources.checkpoints.stored import Contents, Missing, StoredTensor, elements_of
 from sizer.sources.checkpoints.window import Window
 
-MAX_KEYS = 65_536
+MAX_KEYS = 10_000
+# llama.cpp's files hold the experts of a layer in one tensor, so their largest has two thousand.
+MAX_IN_FILE = 50_000
 MAX_KEY = 65_535
 MAX_NAME = 4_096
 # ggml has no tensor of more.
@@ -27,7 +29,7 @@ MAX_KEPT_ITEMS = 1_024
 # And of all values together.
 MAX_KEPT_BYTES = 4_000_000
 # Texts in all arrays together; the largest vocabularies have 260,000 words and twice the merges.
-MAX_TEXTS = 4_000_000
+MAX_TEXTS = 2_000_000
 MAX_ALIGNMENT = 1 << 20
 
 # type of a value -> its struct code; 8 is a text and 9 an array
@@ -121,7 +123,7 @@ class _Reader:
         self.count_code = "I" if version == 1 else "Q"
         tensors, keys = self._count(), self._count()
         # The least a tensor and a key take: their names, counts and types.
-        self._fits(tensors, 20, MAX_TENSORS, "tensors")
+        self._fits(tensors, 20, MAX_IN_FILE, "tensors")
         self._fits(keys, 9, MAX_KEYS, "metadata keys")
         return tensors, keys
 

@@ -16,7 +16,7 @@ from sizer.sources.checkpoints.pickles import Call, Dict, Global, Persistent
 from sizer.sources.checkpoints.stored import MAX_TENSORS, StoredTensor, elements_of
 
 # Things visited in one pickle: containers may hold each other many times over.
-MAX_VISITED = 2_000_000
+MAX_VISITED = 1_000_000
 MAX_DEPTH = 64
 
 # torch's names for storages and dtypes -> ours, and bytes of an element

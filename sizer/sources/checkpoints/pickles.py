@@ -13,8 +13,8 @@ from typing import Any
 
 from sizer.errors import BadInput, clip
 
-# A state dict of 45,000 tensors takes two million.
-MAX_OPCODES = 3_000_000
+# A state dict of 25,000 tensors takes so many.
+MAX_OPCODES = 1_000_000
 # The longest whole number, in bytes.
 MAX_LONG = 64
 
@@ -276,6 +276,27 @@ def _get(m: _Machine, index: int) -> None:
     m.stack.append(m.memo[index])
 
 
+# The commonest opcodes, without the calls of the others.
+
+
+def _int1(m: _Machine) -> None:
+    m.stack.append(m.data[m.at])
+    m.at += 1
+
+
+def _put1(m: _Machine) -> None:
+    m.memo[m.data[m.at]] = m.stack[-1]
+    m.at += 1
+
+
+def _get1(m: _Machine) -> None:
+    index = m.data[m.at]
+    m.at += 1
+    if index not in m.memo:
+        raise ValueError
+    m.stack.append(m.memo[index])
+
+
 def _persid(m: _Machine) -> None:
     m.stack.append(Persistent(m.stack.pop()))
 
@@ -294,7 +315,7 @@ _HANDLERS: dict[int, Callable[[_Machine], None]] = {
         "\x88": _push(True),
         "\x89": _push(False),
         "J": _signed,
-        "K": lambda m: m.stack.append(m.number(1)),
+        "K": _int1,
         "M": lambda m: m.stack.append(m.number(2)),
         "\x8a": lambda m: _long(m, m.number(1)),
         "\x8b": lambda m: _long(m, m.number(4)),
@@ -329,11 +350,11 @@ _HANDLERS: dict[int, Callable[[_Machine], None]] = {
         "1": lambda m: m.since_mark(),
         "2": lambda m: m.stack.append(m.stack[-1]),
         "p": lambda m: _put(m, int(m.line()[:20])),
-        "q": lambda m: _put(m, m.number(1)),
+        "q": _put1,
         "r": lambda m: _put(m, m.number(4)),
         "\x94": lambda m: _put(m, len(m.memo)),
         "g": lambda m: _get(m, int(m.line()[:20])),
-        "h": lambda m: _get(m, m.number(1)),
+        "h": _get1,
         "j": lambda m: _get(m, m.number(4)),
         "c": _global,
         "\x93": _stack_global,

@@ -18,10 +18,13 @@ from sizer.sources.checkpoints.files import opened, read_at, size_of
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, StoredTensor, elements_of
 
 MAX_HEADER = 100_000_000
+# What is read of those: 300,000 tensors with long names. The largest seen takes 30 MB.
+MAX_READ = 50_000_000
 # Tensors in a header that has to be read entry by entry.
-MAX_SCANNED = 50_000
-# What may be kept of the free texts of a header.
+MAX_SCANNED = 20_000
+# What may be kept of the free texts of a header, and how many there may be.
 MAX_METADATA = 4_000_000
+MAX_TEXTS = 100_000
 
 # The format's name of a dtype -> ours, and its bits.
 DTYPES = {
@@ -53,7 +56,8 @@ _METADATA = b'"__metadata__"'
 _S = rb"[ \t\n\r]*+"
 # An entry as every writer writes it: dtype, shape, offsets, in this order.
 _ENTRY = re.compile(
-    rb'%s"([^"\\\x00-\x1f]*+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,%s"shape"%s:%s\[([0-9, \t\n\r]*+)\]'
+    rb'%s"([^"\\\x00-\x1f]{0,4096}+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,'
+    rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
     rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s([,}])'.replace(b"%s", _S)
 )
 
@@ -79,6 +83,10 @@ def read(path: str) -> Contents:
                 f"{clip(path)} is cut off within its header: {length:,} bytes of header, "
                 f"{size - 8:,} bytes in the file; download it again"
             )
+        if length > MAX_READ:
+            raise BadInput(
+                f"{clip(path)} has a header of {length:,} bytes, over the {MAX_READ:,} that sizer reads"
+            )
         header = read_at(file, 8, length)
     if not header.startswith(b"{"):
         raise BadInput(f"{clip(path)} is no safetensors file: its header is not a JSON object")
@@ -103,7 +111,7 @@ def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dic
     if not last and header.startswith(_METADATA, at):
         key, at = scan.key(header, at, where)
         # `null` and `{}` stand for none.
-        metadata, at = scan.texts(header, at, f"{where}: {key}", MAX_TENSORS, MAX_METADATA)
+        metadata, at = scan.texts(header, at, f"{where}: {key}", MAX_TEXTS, MAX_METADATA)
         at, last = scan.ending(header, at, where)
     stored = [] if last else _by_column(header, at, where, file)
     if stored is None:
@@ -119,6 +127,8 @@ def _by_column(header: bytes, at: int, where: str, file: str) -> list[StoredTens
     """The tensors of a header whose entries are all of the usual form; else `None`."""
     if header.count(b"{", at) > MAX_TENSORS:
         raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
+    if _ENTRY.match(header, at) is None:
+        return None
     # What stands between entries, then the six groups of an entry, again and again.
     parts = _ENTRY.split(header[at:])
     between, closes = parts[::7], parts[6::7]
@@ -156,7 +166,7 @@ def _by_entry(header: bytes, at: int, where: str, file: str) -> tuple[list[Store
     while not last:
         name, at = scan.key(header, at, where)
         if name == "__metadata__" and metadata is None:
-            metadata, at = scan.texts(header, at, f"{where}: {name}", MAX_TENSORS, MAX_METADATA)
+            metadata, at = scan.texts(header, at, f"{where}: {name}", MAX_TEXTS, MAX_METADATA)
         else:
             entry, at = scan.value(header, at, where)
             stored.append(_tensor(name, entry, where, base, file))

@@ -14,7 +14,9 @@ from sizer.errors import BadInput, clip
 
 _SPACE = rb"[ \t\n\r]*+"
 _TEXT = rb'"((?:[^"\\\x00-\x1f]++|\\.)*+)"'
-_KEY = re.compile(_SPACE + _TEXT + _SPACE + rb":" + _SPACE)
+# The longest key; a name of a tensor is a tenth of that.
+MAX_KEY = 4_096
+_KEY = re.compile(_SPACE + rb'"((?:[^"\\\x00-\x1f]|\\.){0,4096}+)"' + _SPACE + rb":" + _SPACE)
 _PAIR = re.compile(_SPACE + _TEXT + _SPACE + rb":" + _SPACE + _TEXT + _SPACE + rb"([,}])")
 _END = re.compile(_SPACE + rb"([,}])")
 _OPEN = re.compile(_SPACE + rb"\{" + _SPACE + rb"(\}?)")
@@ -47,7 +49,7 @@ def key(data: bytes, at: int, where: str) -> tuple[str, int]:
     """The key at a place, and the place of its value."""
     found = _KEY.match(data, at)
     if found is None:
-        raise BadInput(f"{clip(where)} is not valid JSON: no key at byte {at:,}")
+        raise BadInput(f"{clip(where)} is not valid JSON: no key of up to {MAX_KEY:,} bytes at byte {at:,}")
     return text(found[1], where), found.end()
 
 
@@ -98,10 +100,13 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
         if pair is None:
             raise BadInput(f"{clip(where)}: no pair of two texts at byte {at:,}")
         at = pair.end()
-        key, entry = text(pair[1], where), text(pair[2], where)
+        if len(pair[1]) > MAX_KEY:
+            raise BadInput(f"{clip(where)} has a key of over {MAX_KEY:,} bytes at byte {at:,}")
+        key = text(pair[1], where)
+        entry = text(pair[2], where) if len(pair[2]) <= room else ""
         if key in found:
             raise BadInput(f"{clip(where)} has the key {clip(key)!r} twice")
-        kept += len(key) + len(entry)
+        kept += len(key) + len(pair[2])
         if kept <= room:
             found[key] = same.setdefault(entry, entry)
         if pair[3] == b"}":

@@ -17,7 +17,7 @@ from sizer.sources.checkpoints import scan
 from sizer.sources.checkpoints.files import lfs_size, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing
 
-MAX_INDEX = 100_000_000
+MAX_INDEX = 50_000_000
 # The most files a checkpoint has been published in is some 200.
 MAX_FILES = 10_000
 _NUMBERED = re.compile(r"^(?P<stem>.*)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})(?P<ending>\.[A-Za-z.]+)$")

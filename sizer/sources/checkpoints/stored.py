@@ -9,7 +9,7 @@ from sizer.core.record import Record
 from sizer.errors import BadInput, clip
 
 # The largest layouts published have some 210,000 tensors (a trillion weights in packed 4-bit experts).
-MAX_TENSORS = 500_000
+MAX_TENSORS = 300_000
 # The largest number of elements, as of every offset in the formats: a signed 64-bit integer.
 MAX_ELEMENTS = 2**63 - 1
 

@@ -15,7 +15,7 @@ from sizer.sources.checkpoints.pickled_tensors import Storage, Walk, stored_tens
 from sizer.sources.checkpoints.pickles import CutOff, parse
 from sizer.sources.checkpoints.stored import Contents
 
-# The pickle of 45,000 tensors takes nine megabytes.
+# The pickle of 25,000 tensors takes five megabytes.
 MAX_PICKLE = 32_000_000
 ZIP_START = b"PK\x03\x04"
 # What a legacy file begins with: a pickle of the number 0x1950a86a20f9469cfc6c.

@@ -12,8 +12,8 @@ from sizer.core.record import Record
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.files import read_at
 
-MAX_DIRECTORY = 64_000_000
-MAX_ENTRIES = 500_000
+MAX_DIRECTORY = 20_000_000
+MAX_ENTRIES = 100_000
 STORED, DEFLATED = 0, 8
 
 

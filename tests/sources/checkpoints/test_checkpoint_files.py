@@ -57,11 +57,19 @@ HOSTILE_SAFETENSORS: list[tuple[str, bytes, str]] = [
     ("unknown dtype", raw(b'{"a":{"dtype":"F23","shape":[1],"data_offsets":[0,4]}}', 4), "dtype named 'F23'"),
     ("no shape", raw(b'{"a":{"dtype":"F32","data_offsets":[0,4]}}', 4), "dtype, shape and data_offsets"),
     ("shape of text", raw(b'{"a":{"dtype":"F32","shape":"x","data_offsets":[0,4]}}', 4), "whole numbers"),
-    ("shape of booleans", raw(b'{"a":{"dtype":"U8","shape":[true],"data_offsets":[0,1]}}', 1), "whole numbers"),
+    (
+        "shape of booleans",
+        raw(b'{"a":{"dtype":"U8","shape":[true],"data_offsets":[0,1]}}', 1),
+        "whole numbers",
+    ),
     ("huge shape", raw(b'{"a":{"dtype":"U8","shape":[9999999999,9999999999],"data_offsets":[0,1]}}'), "2^63"),
     ("wrong span", raw(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}', 4), "takes 8 bytes"),
     ("end before begin", raw(b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}', 4), "span -4"),
-    ("half a byte", raw(b'{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}', 2), "no whole number of bytes"),
+    (
+        "half a byte",
+        raw(b'{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}', 2),
+        "no whole number of bytes",
+    ),
     (
         "overlap",
         raw(
@@ -82,7 +90,11 @@ HOSTILE_SAFETENSORS: list[tuple[str, bytes, str]] = [
     ),
     ("data nobody has", raw(b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}', 9), "7 bytes follow"),
     ("metadata of numbers", raw(b'{"__metadata__":{"a":1}}'), "not all of its values are texts"),
-    ("name that is no text", raw(b'{"\xff":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', 1), "not UTF-8"),
+    (
+        "name that is no text",
+        raw(b'{"\xff":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', 1),
+        "not UTF-8",
+    ),
 ]
 
 
@@ -128,7 +140,9 @@ SHARDS: list[dict[str, Entry]] = [
 
 
 @pytest.mark.parametrize(
-    "name", ["", "model.safetensors.index.json", "model-00001-of-00002.safetensors"], ids=lambda n: n or "folder"
+    "name",
+    ["", "model.safetensors.index.json", "model-00001-of-00002.safetensors"],
+    ids=lambda n: n or "folder",
 )
 def test_shards_are_one_checkpoint(tmp_path: Path, sizer_cli: Run, name: str) -> None:
     sharded(tmp_path / "m", list(SHARDS))
@@ -144,9 +158,7 @@ def test_a_missing_shard_is_named_with_what_the_index_knows(tmp_path: Path, size
 
     document = json.loads(out)
     assert (code, document["params"]["total"]) == (1, 800)
-    assert document["missing"] == [
-        {"file": "model-00002-of-00002.safetensors", "tensors": 2, "bytes": None}
-    ]
+    assert document["missing"] == [{"file": "model-00002-of-00002.safetensors", "tensors": 2, "bytes": None}]
     assert "missing: model-00002-of-00002.safetensors, with 2 of the tensors" in err
 
 
@@ -204,7 +216,11 @@ def _changed(index: Path, change: Callable[[dict[str, Any]], None]) -> Path:
 
 
 CONTRADICTIONS: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
-    ("lists what no file has", lambda v: v["weight_map"].update(x=next(iter(v["weight_map"].values()))), "lists x"),
+    (
+        "lists what no file has",
+        lambda v: v["weight_map"].update(x=next(iter(v["weight_map"].values()))),
+        "lists x",
+    ),
     ("leaves out", lambda v: v["weight_map"].pop("model.norm.weight"), "leaves out model.norm.weight"),
     (
         "lists under another file",

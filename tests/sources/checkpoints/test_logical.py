@@ -267,7 +267,12 @@ def test_torchao(tmp_path: Path) -> None:
 # id, tensors, config.json, what is said; the count leaves the tensor out
 UNCLEAR: list[tuple[str, dict[str, Entry], dict[str, Any], str]] = [
     ("mlx without its bits", mlx(4), {}, "`quantization` of config.json"),
-    ("mlx with bits that do not fit", mlx(4), {"quantization": {"bits": 3, "group_size": 64}}, "quantization"),
+    (
+        "mlx with bits that do not fit",
+        mlx(4),
+        {"quantization": {"bits": 3, "group_size": 64}},
+        "quantization",
+    ),
     ("packed words without bits", packed(4), {}, "neither a configuration nor weight_shape"),
     ("bytes of no format", {"x.weight": ("U8", [8, 8])}, {}, "without scales"),
     ("words of no format", {"x.trellis": ("I16", [8, 8])}, {}, "of no format that sizer knows"),
@@ -420,7 +425,9 @@ def test_llama_8b_in_nf4(tmp_path: Path) -> None:
         "rest": ("BF16", [1_050_939_392]),
     }
 
-    assert sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors)).count().total == 8_030_261_248
+    assert (
+        sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors)).count().total == 8_030_261_248
+    )
 
 
 def test_llama_7b_with_its_rotary_buffers(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class Runs:
 
 
 HOSTILE: list[tuple[str, bytes, str]] = [
-    ("eval", PROTO + b"cbuiltins\neval\n(X\3\0\0\0" b"1+1tR.", "builtins.eval"),
+    ("eval", PROTO + b"cbuiltins\neval\n(X\3\0\0\01+1tR.", "builtins.eval"),
     ("subprocess", PROTO + b"csubprocess\nPopen\n)R.", "subprocess.Popen"),
     ("call of a call", PROTO + b"cbuiltins\ngetattr\n)R)R.", "the result of a call"),
     ("not a pickle", b"\x80\x02\xff", "unknown opcode"),
@@ -231,5 +231,3 @@ def test_a_legacy_file_cut_off_in_its_data_is_said(tmp_path: Path, torch: Any) -
     found = sizer.load_checkpoint(path)
 
     assert (found.count().total, found.complete) == (1000, False)
-
-

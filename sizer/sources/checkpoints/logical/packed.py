@@ -60,27 +60,29 @@ def _columns(
 ) -> tuple[int, int] | None:
     """The inputs of a packed matrix and the bits of each, where all that is known agrees on one."""
     words, groups = tensor.shape[-1], scale.shape[-1] if scale.shape else 1
-    answers = set()
+    by_group, by_channel = set(), set()
     for bits, group in _groups(tensors.settings.methods):
         if group and group > 0:
-            # ⌈k/g⌉ groups and ⌈k·b/32⌉ words: whole groups are the rule.
-            inputs = groups * group
-            if -(-inputs * bits // 32) == words:
-                answers.add((inputs, bits))
-        elif words * 32 % bits == 0:
-            answers.add((words * 32 // bits, bits))
+            # Groups are whole, so their number and their size give the inputs.
+            if -(-groups * group * bits // 32) == words:
+                by_group.add((groups * group, bits))
+        elif words * 32 // bits:
+            # Of one group a row, the last word may be filled in part.
+            by_channel.add((words * 32 // bits, bits))
+    if len(by_group) == 1:
+        return by_group.pop()
     shape = tensors.get(f"{name}_shape")
-    if len(answers) == 1:
-        return answers.pop()
-    if shape is None:
-        return None
     # The shape itself, sixteen bytes of data.
-    found = integers_of(tensors.contents, shape)
-    if not found or found[-1] <= 0 or words * 32 // found[-1] not in range(1, 17):
+    found = integers_of(tensors.contents, shape) if shape is not None else []
+    if found and found[-1] > 0 and words * 32 // found[-1] in range(1, 17):
+        inputs = found[-1]
+        stated = [bits for _, bits in by_group | by_channel if -(-inputs * bits // 32) == words]
+        return inputs, stated[0] if stated else words * 32 // inputs
+    if len(by_channel) != 1:
         return None
-    inputs = found[-1]
-    exact = [answer for answer in answers if answer[0] == inputs]
-    return exact[0] if exact else (inputs, words * 32 // inputs)
+    inputs, bits = by_channel.pop()
+    tensors.remark("rows of whole words are assumed, since its weight_shape is not at hand", name)
+    return inputs, bits
 
 
 def _groups(methods: list[dict[str, Any]]) -> Iterator[tuple[int, int | None]]:

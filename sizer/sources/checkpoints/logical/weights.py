@@ -107,7 +107,7 @@ class Tensors:
         self.beside: dict[str, list[tuple[str, str]]] = {}
         self.out = Logical(contents.format == "gguf")
         self._settings: Settings | None = None
-        self._said: dict[str, tuple[str, int]] = {}
+        self._said: dict[tuple[bool, str], tuple[str, int]] = {}
 
     @cached_property
     def by_name(self) -> dict[str, StoredTensor]:
@@ -141,8 +141,13 @@ class Tensors:
 
     def problem(self, what: str, name: str) -> None:
         """Say what is unclear of a tensor; the same of many is said once, with their number."""
-        first, count = self._said.get(what, (name, 0))
-        self._said[what] = (first, count + 1)
+        first, count = self._said.get((True, what), (name, 0))
+        self._said[True, what] = (first, count + 1)
+
+    def remark(self, what: str, name: str) -> None:
+        """Say what is worth knowing of a tensor, in the same way."""
+        first, count = self._said.get((False, what), (name, 0))
+        self._said[False, what] = (first, count + 1)
 
     def unknown(self, tensor: StoredTensor, why: str) -> None:
         """A tensor whose weights are unknown: kept apart, not counted."""
@@ -151,9 +156,10 @@ class Tensors:
 
     def finish(self) -> Logical:
         """All that was found."""
-        for what, (name, count) in self._said.items():
+        for (is_problem, what), (name, count) in self._said.items():
             more = f" and {count - 1:,} more" if count > 1 else ""
-            self.out.problems.append(f"{clip(name)}{more}: {what}")
+            lines = self.out.problems if is_problem else self.out.remarks
+            lines.append(f"{clip(name)}{more}: {what}")
         return self.out
 
 
@@ -242,6 +248,10 @@ def logical(contents: Contents) -> Logical:
     from sizer.sources.checkpoints.logical.schemes import PLAIN_DTYPES, by_ending, of_dtype
 
     tensors = Tensors(contents)
+    if contents.format == "gguf":
+        # A type of ggml says itself how it is packed.
+        tensors.out.plain = contents.stored
+        return tensors.out
     carriers = _carriers(tensors, PLAIN_DTYPES)
     left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
