@@ -142,7 +142,9 @@ class Model:
 
     def _with_python_integers(self) -> Model:
         widened = {k: v.astype(object) if is_array(v) else v for k, v in self.given.items()}
-        return Model(self.name, self.architecture, widened, assumptions=self.assumptions, sources=self.sources)
+        return Model(
+            self.name, self.architecture, widened, assumptions=self.assumptions, sources=self.sources
+        )
 
     def tensors(self, layout: str = "checkpoint") -> list[Tensor]:
         """Every tensor by name, with its shape, component, kind and tie."""
