@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sizer.architectures.decoders.decoder import norm, norms_named, rotary_buffers, windowed_core
+from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.heads import with_named_head
 from sizer.core.config import Config, check_sizes
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, buffer, embedding, linear, mlp
+from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Layers, Leaf, Module, Param, heads_axis
 
@@ -37,7 +37,7 @@ class ClassicConfig(Config):
     d_head: Dim | None = None
     d_rotary: Dim | None = None
     d_embed: Dim | None = None
-    n_ctx: Dim | None = None
+    n_ctx: Dim = 2048
     window: Dim | None = None
     window_layers: Pattern | None = None
     tie_embeddings: bool = True
@@ -99,7 +99,7 @@ class Style(NamedTuple):
 def classic(c: ClassicConfig, style: Style) -> Module:
     """A decoder of the given style, with the tensor names of its class in transformers."""
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
-    before_attn, before_mlp = (norms_named(c, name, embed) for name in c.norms or style.norms)
+    before_attn, before_mlp = (_norm(c, name, embed) for name in c.norms or style.norms)
     block = Module(
         style.block,
         (
@@ -116,9 +116,9 @@ def classic(c: ClassicConfig, style: Style) -> Module:
         embedding(style.embedding, vocab, width),
         *(() if c.d_embed is None else (linear("project_in", embed, width, component="embedding"),)),
         *positions(c, style),
-        *norms_named(c, style.embedding_norm, embed),
+        *_norm(c, style.embedding_norm, embed),
         block,
-        *((norm(c, style.final_norm, embed),) if c.final_norm else ()),
+        *(_norm(c, style.final_norm, embed) if c.final_norm else ()),
         *(() if c.d_embed is None else (linear("project_out", width, embed, component="head"),)),
     )
     published = c.layout == "checkpoint" and style.published_head
@@ -147,7 +147,7 @@ def attention(c: ClassicConfig, style: Style) -> Module:
         (
             *((buffer("bias", one, one, context, context, persistent=False),) if masks else ()),
             *(linear(name, out, embed, bias=c.qkv_bias) for name, out in zip(style.qkv, outs, strict=True)),
-            *windowed_core(c),
+            *_core(c),
             linear(style.out, embed, heads, bias=c.o_bias),
             *((Module("", (Param(style.last_out_bias, (embed,)),), at=last),) if style.last_out_bias else ()),
         ),
@@ -172,7 +172,7 @@ def cross_attention(c: ClassicConfig, style: Style) -> tuple[Module, ...]:
         ),
         component="attention",
     )
-    return norm(c, "encoder_attn_layer_norm", embed), cross
+    return *_norm(c, "encoder_attn_layer_norm", embed), cross
 
 
 def positions(c: ClassicConfig, style: Style) -> tuple[Module | Leaf, ...]:
@@ -188,3 +188,23 @@ def positions(c: ClassicConfig, style: Style) -> tuple[Module | Leaf, ...]:
     context = Axis("context", c.n_ctx + style.position_offset)
     width = embed if style.positions == "sinusoids" else Axis("rotary", c.d_rotary)
     return (buffer(style.position_name, context, width, persistent=False),)
+
+
+def _norm(c: ClassicConfig, name: str, width: Axis) -> tuple[Module, ...]:
+    """The norm of that name, or nothing where there is none."""
+    if not name:
+        return ()
+    if c.norm == "none":
+        return (Module(name, (), kind="layer_norm", component="norm"),)
+    return (layer_norm(name, width, bias=c.norm == "layer"),)
+
+
+def _core(c: ClassicConfig) -> tuple[Module | Leaf, ...]:
+    """Scores and mixing, over all tokens or the last W, by layer."""
+    if c.window_layers is None:
+        return attention_core(c.n_heads, c.n_kv_heads, c.d_head)
+    full, windowed = c.window_layers.layers("full"), c.window_layers.layers("window")
+    return (
+        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head), at=full),
+        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window), at=windowed),
+    )
