@@ -137,9 +137,10 @@ def _width(hf: HFConfig) -> dict[str, Any]:
 
 def _d_rotary(hf: HFConfig, default: float) -> int:
     """The rotary part of a head; an odd one takes as many frequencies as the next even number."""
-    rope = (hf["rope_scaling"] if hf.given("rope_scaling") else None) or hf["rope_parameters"] or {}
-    older = hf["rotary_pct"] if hf.given("rotary_pct") else default
-    width = int(hf["hidden_size"] // hf["num_attention_heads"] * rope.get("partial_rotary_factor", older))
+    found = {key: hf[key] for key in ("rope_scaling", "rope_parameters", "rotary_pct") if hf.given(key)}
+    rope = found.get("rope_scaling") or found.get("rope_parameters") or {}
+    part = rope.get("partial_rotary_factor", found.get("rotary_pct", default))
+    width = int(hf["hidden_size"] // hf["num_attention_heads"] * part)
     return width + width % 2
 
 
