@@ -10,25 +10,35 @@ from sizer.core.tree import Axis, Leaf, Module
 Children = tuple[Module | Leaf, ...]
 
 
-def with_head(c: Any, model: Children, *, prefix: str = "model", embedding: str = "embed_tokens") -> Module:
+def with_head(
+    c: Any,
+    model: Children,
+    *,
+    prefix: str = "model",
+    embedding: str = "embed_tokens",
+    qa_prefix: str = "transformer",
+    head_bias: bool = False,
+    token_bias: bool = True,
+) -> Module:
     """A decoder under `prefix` with the head of its task; the bare decoder has no prefix.
 
-    The head of a language model is tied to the embedding where `c.tie_embeddings` says so.
+    The head of a language model is tied to the embedding where `c.tie_embeddings` says so; its
+    bias, where it has one (`head_bias`), is its own.
+    `qa_prefix`: the decoder's name below a question-answering head; most families of transformers
+    still say "transformer" there, the later ones "model".
+    `token_bias`: the head that labels tokens has a bias.
     """
     embed, vocab, labels = Axis("embed", c.d_model), Axis("vocab", c.vocab_size), Axis("labels", c.n_labels)
     if c.task == "base":
         return Module("", model)
     if c.task == "causal":
         tied_to = f"{prefix}.{embedding}.weight" if c.tie_embeddings else None
-        head = linear("lm_head", vocab, embed, tied_to=tied_to, component="head")
+        head = linear("lm_head", vocab, embed, bias=head_bias, tied_to=tied_to, component="head")
     elif c.task == "qa":
-        # transformers' generic question-answering class always calls the decoder so.
-        prefix, head = (
-            "transformer",
-            linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head"),
-        )
+        prefix = qa_prefix
+        head = linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head")
     else:
-        head = linear("score", labels, embed, bias=c.task == "token", component="head")
+        head = linear("score", labels, embed, bias=c.task == "token" and token_bias, component="head")
     return Module("", (Module(prefix, model), head))
 
 

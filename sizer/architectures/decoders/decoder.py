@@ -1,21 +1,23 @@
 """The pre-norm decoder with rotary positions: LLaMA, and those that differ from it by a switch.
 
 One builder with flags. What a flag cannot say in a line has a family of its own.
+The readers of the families that share it stand in files of their own beside this one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from sizer.architectures.heads import with_head
-from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim, divide, round_up
 from sizer.core.layers import (
     attention_core,
     buffer,
     embedding,
+    gate_op,
     gated_mlp,
     layer_norm,
     linear,
@@ -23,10 +25,33 @@ from sizer.core.layers import (
     rms_norm,
 )
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Module, heads_axis
+from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.errors import InvalidConfig
 
-if TYPE_CHECKING:
-    from sizer.sources.hf_config import HFConfig
+
+class Names(NamedTuple):
+    """What a family calls its modules.
+
+    `qkv`: three projections, or one that computes all three at once.
+    `mlp`: gate, up and down; of a gated MLP with two, the first computes gate and up at once.
+    `rotary`: the modules that hold the frequencies of the rotary positions.
+    `qa`: the decoder below a question-answering head.
+    """
+
+    model: str = "model"
+    embedding: str = "embed_tokens"
+    block: str = "layers"
+    attention: str = "self_attn"
+    qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
+    output: str = "o_proj"
+    qk_norms: tuple[str, str] = ("q_norm", "k_norm")
+    mlp: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    final_norm: str = "norm"
+    rotary: tuple[str, ...] = ("rotary_emb",)
+    qa: str = "transformer"
+
+
+LLAMA = Names()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +60,14 @@ class DecoderConfig(Config):
 
     `norm`: "rms", "layer", "layer_no_bias", or "none" (a norm without a weight).
     `norms`: names of the norms before and after attention, before and after the MLP; "" for none.
-    `qk_norm`: "head" (one weight of Dh for all heads) or "full" (a weight for every head's width).
+    `qk_norm`: "head" (one weight of Dh for all heads), "full" (a weight for every head's width),
+    "heads" (the same weight as a matrix, heads by Dh) or "list" (a norm of its own for each head).
     `gated`: three matrices in the MLP rather than two.
     `window_layers`: "full" or "window" for each layer; without it a `window` holds for all.
+    `sinks`: a learned logit for each head, which takes attention from the tokens.
+    `square_output`: the output projection is D×D, whatever the width of the heads.
+    `embed_scale`: the factor on the embeddings is kept in memory as a buffer.
+    `rotary_kinds`: what stands before the names of the frequencies, where kinds of layers differ.
     """
 
     d_model: Dim
@@ -55,11 +85,18 @@ class DecoderConfig(Config):
     qkv_bias: bool = False
     o_bias: bool = False
     mlp_bias: bool = False
+    head_bias: bool = False
+    token_bias: bool = True
     gated: bool = True
     act: str = "silu"
     norm: str = "rms"
     norms: tuple[str, str, str, str] = ("input_layernorm", "", "post_attention_layernorm", "")
     qk_norm: str | None = None
+    sinks: bool = False
+    square_output: bool = False
+    embed_scale: bool = False
+    rotary_kinds: tuple[str, ...] = ("",)
+    names: Names = LLAMA
 
     letters = {"d_rotary": "Dr", "window_layers": "L"}
     meanings = {"d_rotary": "width of the rotary part of a head"}
@@ -71,8 +108,20 @@ class DecoderConfig(Config):
             self.derive(
                 d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads", fix="set d_head")
             )
-        self.derive(d_rotary=self.d_head)
+        if self.d_rotary is None:
+            # Frequencies turn pairs: an odd width is rounded up.
+            self.derive(d_rotary=round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head)
         divide(self.n_heads, self.n_kv_heads, names="n_heads / n_kv_heads")
+        if self.window_layers is not None and isinstance(self.n_layers, int):
+            check_pattern("window_layers", self.window_layers, self.n_layers)
+
+
+def check_pattern(name: str, pattern: Pattern, n_layers: int) -> None:
+    """Refuse a pattern that does not say what each layer is."""
+    if len(pattern.kinds) != n_layers:
+        raise InvalidConfig(
+            f"{name} lists {len(pattern.kinds)} layers and n_layers = {n_layers}; give one kind a layer"
+        )
 
 
 def decoder(c: DecoderConfig) -> Module:
@@ -80,48 +129,95 @@ def decoder(c: DecoderConfig) -> Module:
 
     Source: transformers `modeling_llama.py`.
     """
-    embed = Axis("embed", c.d_model)
+    embed, names = Axis("embed", c.d_model), c.names
     before_attn, after_attn, before_mlp, after_mlp = (norms_named(c, name, embed) for name in c.norms)
+    attn = attention(c, names.attention, names=names, sinks=c.sinks, square_output=c.square_output)
     block = Module(
-        "layers",
-        (*before_attn, attention(c), *after_attn, *before_mlp, feed_forward(c), *after_mlp),
+        names.block,
+        (*before_attn, attn, *after_attn, *before_mlp, feed_forward(c, names=names), *after_mlp),
         repeat=c.n_layers,
     )
     model = (
-        embedding("embed_tokens", Axis("vocab", c.vocab_size), embed),
+        _token_embedding(c, embed),
         block,
-        norm(c, "norm", embed),
-        *rotary_buffers(c.d_rotary, layout=c.layout),
+        norm(c, names.final_norm, embed),
+        *(
+            table
+            for name in names.rotary
+            for table in rotary_buffers(c.d_rotary, layout=c.layout, name=name, kinds=c.rotary_kinds)
+        ),
     )
-    return with_head(c, model)
+    return with_head(
+        c,
+        model,
+        prefix=names.model,
+        embedding=names.embedding,
+        qa_prefix=names.qa,
+        head_bias=c.head_bias,
+        token_bias=c.token_bias,
+    )
 
 
-def attention(c: DecoderConfig, name: str = "self_attn") -> Module:
+def _token_embedding(c: DecoderConfig, embed: Axis) -> Module:
+    table = embedding(c.names.embedding, Axis("vocab", c.vocab_size), embed)
+    if c.embed_scale and c.layout == "transformers":
+        return table._replace(children=(*table.children, buffer("embed_scale", persistent=False)))
+    return table
+
+
+def attention(
+    c: DecoderConfig,
+    name: str = "self_attn",
+    *,
+    names: Names = LLAMA,
+    sinks: bool = False,
+    square_output: bool = False,
+) -> Module:
     """Queries for every head; keys and values for K of them."""
     embed = Axis("embed", c.d_model)
     heads = heads_axis("heads", c.n_heads, c.d_head)
     kv_heads = heads_axis("kv_heads", c.n_kv_heads, c.d_head)
+    widths = (heads, kv_heads, kv_heads) if len(names.qkv) > 1 else (heads + 2 * kv_heads,)
     return Module(
         name,
         (
-            linear("q_proj", heads, embed, bias=c.qkv_bias),
-            linear("k_proj", kv_heads, embed, bias=c.qkv_bias),
-            linear("v_proj", kv_heads, embed, bias=c.qkv_bias),
-            *qk_norms(c, heads, kv_heads),
+            *(
+                linear(qkv, width, embed, bias=c.qkv_bias)
+                for qkv, width in zip(names.qkv, widths, strict=True)
+            ),
+            *qk_norms(c, heads, kv_heads, names=names.qk_norms),
+            *((Param("sinks", (Axis("heads", c.n_heads),)),) if sinks else ()),
             *windowed_core(c),
-            linear("o_proj", embed, heads, bias=c.o_bias),
+            linear(names.output, embed, embed if square_output else heads, bias=c.o_bias),
         ),
         component="attention",
     )
 
 
-def qk_norms(c: DecoderConfig, heads: Axis, kv_heads: Axis) -> tuple[Module, ...]:
+def qk_norms(
+    c: DecoderConfig, heads: Axis, kv_heads: Axis, *, names: tuple[str, str] = ("q_norm", "k_norm")
+) -> tuple[Module, ...]:
     """The norms of queries and keys, where there are any."""
     if c.qk_norm is None:
         return ()
+    q_name, k_name = names
     one_head = Axis("head", c.d_head)
+    if c.qk_norm in ("heads", "list"):
+        per_head = _matrix_norm if c.qk_norm == "heads" else _list_of_norms
+        return per_head(q_name, c.n_heads, one_head), per_head(k_name, c.n_kv_heads, one_head)
     q, k = (one_head, one_head) if c.qk_norm == "head" else (heads, kv_heads)
-    return norm(c, "q_norm", q), norm(c, "k_norm", k)
+    return norm(c, q_name, q), norm(c, k_name, k)
+
+
+def _matrix_norm(name: str, count: Dim, head: Axis) -> Module:
+    """A LayerNorm over each head whose weights are one matrix, as Cohere's."""
+    weight = Param("weight", (Axis("heads", count), head))
+    return Module(name, (weight,), kind="layer_norm", component="norm")
+
+
+def _list_of_norms(name: str, count: Dim, head: Axis) -> Module:
+    """A LayerNorm for each head, as StableLM's."""
+    return Module(name, (layer_norm("norms", head, bias=False)._replace(repeat=count),), component="norm")
 
 
 def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
@@ -135,12 +231,32 @@ def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
     )
 
 
-def feed_forward(c: DecoderConfig) -> Module:
+def feed_forward(c: DecoderConfig, name: str = "mlp", *, names: Names = LLAMA) -> Module:
     """The dense MLP of a block."""
     ffn, embed = Axis("ffn", c.d_ff), Axis("embed", c.d_model)
-    if c.gated:
-        return gated_mlp("mlp", ffn, embed, bias=c.mlp_bias, act=c.act)
-    return mlp("mlp", ffn, embed, bias=c.mlp_bias, act=c.act)
+    if not c.gated:
+        up, down = names.mlp[-2:]
+        return mlp(name, ffn, embed, bias=c.mlp_bias, act=c.act, names=(up, down))
+    if len(names.mlp) == 2:
+        return fused_gated_mlp(name, ffn, embed, bias=c.mlp_bias, act=c.act, names=names.mlp)
+    gate, up, down = names.mlp
+    return gated_mlp(name, ffn, embed, bias=c.mlp_bias, act=c.act, names=(gate, up, down))
+
+
+def fused_gated_mlp(
+    name: str, ffn: Axis, embed: Axis, *, bias: bool, act: str, names: tuple[str, ...]
+) -> Module:
+    """A gated MLP whose gate and up projections are one matrix of 2F rows."""
+    gate_up, down = names
+    return Module(
+        name,
+        (
+            linear(gate_up, 2 * ffn, embed, bias=bias),
+            gate_op(act, ffn.size),
+            linear(down, embed, ffn, bias=bias),
+        ),
+        component="mlp",
+    )
 
 
 def norm(c: DecoderConfig, name: str, width: Axis) -> Module:
@@ -157,25 +273,18 @@ def norms_named(c: DecoderConfig, name: str, width: Axis) -> tuple[Module, ...]:
     return (norm(c, name, width),) if name else ()
 
 
-def rotary_buffers(d_rotary: Dim, *, layout: str, name: str = "rotary_emb") -> tuple[Module, ...]:
-    """The inverse frequencies that transformers keeps beside a model, and saves in no file."""
+def rotary_buffers(
+    d_rotary: Dim, *, layout: str, name: str = "rotary_emb", kinds: tuple[str, ...] = ("",)
+) -> tuple[Module, ...]:
+    """The inverse frequencies that transformers keeps beside a model, and saves in no file.
+
+    `kinds`: what stands before their names, where kinds of layers have frequencies of their own.
+    """
     if layout == "checkpoint":
         return ()
     half = Axis("rotary", divide(d_rotary, 2, names="d_rotary / 2"))
-    names = ("inv_freq", "original_inv_freq")
+    names = (f"{kind}{n}" for kind in kinds for n in ("inv_freq", "original_inv_freq"))
     return (Module(name, tuple(buffer(n, half, persistent=False) for n in names)),)
 
 
 ARCHITECTURES = {"llama": Architecture(DecoderConfig, decoder)}
-
-
-def _llama(hf: HFConfig) -> Reading:
-    bias = hf["attention_bias"]
-    return Reading("llama", hf.fill(DecoderConfig, qkv_bias=bias, o_bias=bias))
-
-
-def _mistral(hf: HFConfig) -> Reading:
-    return Reading("llama", hf.fill(DecoderConfig))
-
-
-HF_READERS = {"llama": _llama, "mistral": _mistral}

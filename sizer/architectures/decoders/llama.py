@@ -1,0 +1,116 @@
+"""LLaMA and the model types that are a LLaMA with other defaults, a window or other biases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sizer.architectures.decoders.decoder import LLAMA
+from sizer.architectures.decoders.reading import dense, every, rotary_width, sliding
+from sizer.architectures.registry import Reading
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+# The later classes for question answering call the decoder as all others do.
+MISTRAL = LLAMA._replace(qa="model")
+
+
+def _llama(hf: HFConfig) -> Reading:
+    """LLaMA; InternLM3 and IQuest-Coder are read into the same class."""
+    bias = hf["attention_bias"]
+    return dense(hf, qkv_bias=bias, o_bias=bias, mlp_bias=hf["mlp_bias"], d_rotary=rotary_width(hf))
+
+
+def _arcee(hf: HFConfig) -> Reading:
+    """Arcee's AFM: an MLP of two matrices around a squared ReLU."""
+    bias = hf["attention_bias"]
+    return dense(
+        hf, gated=False, qkv_bias=bias, o_bias=bias, mlp_bias=hf["mlp_bias"], d_rotary=rotary_width(hf)
+    )
+
+
+def _mistral(hf: HFConfig) -> Reading:
+    return dense(hf, names=MISTRAL, d_rotary=rotary_width(hf), **every(hf))
+
+
+def _ministral(hf: HFConfig) -> Reading:
+    return dense(hf, d_rotary=rotary_width(hf), **every(hf))
+
+
+def _smollm3(hf: HFConfig) -> Reading:
+    """SmolLM3: the layers without rotary positions are those that may slide."""
+    bias = hf["attention_bias"]
+    interval, rotated = hf["no_rope_layer_interval"], hf["no_rope_layers"]
+
+    def slides(i: int) -> bool:
+        return not (rotated[i] if rotated is not None else (i + 1) % interval)
+
+    window = hf["sliding_window"] if hf["use_sliding_window"] else None
+    return dense(
+        hf,
+        qkv_bias=bias,
+        o_bias=bias,
+        mlp_bias=hf["mlp_bias"],
+        d_rotary=rotary_width(hf),
+        **sliding(hf, slides, window=window),
+    )
+
+
+def _seed_oss(hf: HFConfig) -> Reading:
+    return dense(
+        hf,
+        qkv_bias=hf["attention_bias"],
+        o_bias=hf["attention_out_bias"],
+        mlp_bias=hf["mlp_bias"],
+        d_rotary=rotary_width(hf),
+    )
+
+
+def _ernie(hf: HFConfig) -> Reading:
+    bias = hf["use_bias"]
+    return dense(hf, qkv_bias=bias, o_bias=bias, mlp_bias=bias, d_rotary=rotary_width(hf))
+
+
+def _helium(hf: HFConfig) -> Reading:
+    return dense(
+        hf,
+        qkv_bias=hf["attention_bias"],
+        mlp_bias=hf["mlp_bias"],
+        square_output=True,
+        d_rotary=rotary_width(hf),
+    )
+
+
+def _hunyuan(hf: HFConfig) -> Reading:
+    bias = hf["attention_bias"]
+    return dense(
+        hf,
+        qkv_bias=bias,
+        o_bias=bias,
+        qk_norm="head",
+        names=LLAMA._replace(qk_norms=("query_layernorm", "key_layernorm")),
+        d_rotary=rotary_width(hf),
+    )
+
+
+def _cwm(hf: HFConfig) -> Reading:
+    """Code World Model: every fourth layer, from the first, sees all tokens."""
+    windows = sliding(hf, lambda i: i % 4 != 0, window=hf["sliding_window"])
+    return dense(hf, mlp_bias=hf["mlp_bias"], d_rotary=rotary_width(hf), **windows)
+
+
+HF_READERS = {
+    "arcee": _arcee,
+    "cwm": _cwm,
+    "ernie4_5": _ernie,
+    "helium": _helium,
+    "hunyuan_v1_dense": _hunyuan,
+    "internlm3": _llama,
+    "iquestcoder": _llama,
+    "llama": _llama,
+    "ministral": _ministral,
+    "ministral3": _mistral,
+    "mistral": _mistral,
+    "seed_oss": _seed_oss,
+    "smollm3": _smollm3,
+}

@@ -1,0 +1,43 @@
+"""OLMo 1 to 3: norms without weights at first, then norms after each part, then windows.
+
+Sources: arXiv:2402.00838, arXiv:2501.00656, arXiv:2512.13961.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.decoders.reading import dense, layer_types, rotary_width, sliding
+from sizer.architectures.registry import Reading
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+POST_NORMS = ("", "post_attention_layernorm", "", "post_feedforward_layernorm")
+
+
+def _olmo(hf: HFConfig) -> Reading:
+    return _biased(hf, norm="none")
+
+
+def _olmo2(hf: HFConfig) -> Reading:
+    return _biased(hf, norms=POST_NORMS, qk_norm="full")
+
+
+def _olmo3(hf: HFConfig) -> Reading:
+    """Three layers in four slide; those have rotary frequencies of their own."""
+
+    def slides(i: int) -> bool:
+        return (i + 1) % 4 != 0
+
+    kinds = tuple(f"{kind}_" for kind in sorted(set(layer_types(hf, slides))))
+    windows = sliding(hf, slides, window=hf["sliding_window"])
+    return _biased(hf, norms=POST_NORMS, qk_norm="full", rotary_kinds=kinds, **windows)
+
+
+def _biased(hf: HFConfig, **given: Any) -> Reading:
+    bias = hf["attention_bias"]
+    return dense(hf, qkv_bias=bias, o_bias=bias, d_rotary=rotary_width(hf), **given)
+
+
+HF_READERS = {"olmo": _olmo, "olmo2": _olmo2, "olmo3": _olmo3}

@@ -1,0 +1,133 @@
+"""What the readers of LLaMA-like configurations share: switches, windows and rotary widths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.decoders.decoder import DecoderConfig
+from sizer.architectures.registry import Reading
+from sizer.core.config import size_names
+from sizer.core.pattern import Pattern
+from sizer.errors import InvalidConfig, clip
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+# A list with an entry for each layer is made for no more layers than this.
+MAX_LISTED_LAYERS = 100_000
+
+SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
+
+
+def dense(hf: HFConfig, architecture: str = "llama", **given: Any) -> Reading:
+    """A decoder with the sizes of the file and the switches given.
+
+    A switch that is not given keeps its default, whatever the file says: a model type that does
+    not know a key ignores it. The same holds for the window.
+    """
+    fixed = {
+        field.name: field.default
+        for field in fields(DecoderConfig)
+        if field.name not in ("layout", "task", "tie_embeddings", *size_names(DecoderConfig))
+    }
+    fixed |= {"window": None, "act": activation(hf), "token_bias": token_bias(hf)}
+    # A switch that the file sets to null is off.
+    given = {
+        name: False if value is None and isinstance(fixed.get(name), bool) else value
+        for name, value in given.items()
+    }
+    return Reading(architecture, hf.fill(DecoderConfig, **{**fixed, **given}))
+
+
+def activation(hf: HFConfig) -> str:
+    """The activation of the MLP."""
+    return str(hf["hidden_activation"] if "hidden_activation" in hf else hf["hidden_act"])
+
+
+def token_bias(hf: HFConfig) -> bool:
+    """Whether a head that labels tokens has a bias."""
+    return bool(hf["token_classification_bias"]) if hf.given("token_classification_bias") else True
+
+
+def optional(hf: HFConfig, key: str) -> Any:
+    """A value that a file may have though its model type has no default for it."""
+    return hf[key] if key in hf else None
+
+
+def whole(hf: HFConfig, key: str) -> int:
+    """A value of the file that must be a positive whole number, for arithmetic in a reader."""
+    value = hf[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidConfig(f"{key} = {clip(repr(value))} is not a positive whole number")
+    return value
+
+
+def listed_layers(hf: HFConfig) -> int:
+    """The number of layers, where something is listed for each."""
+    n_layers = whole(hf, "num_hidden_layers")
+    if n_layers > MAX_LISTED_LAYERS:
+        raise InvalidConfig(f"num_hidden_layers = {n_layers:,} is beyond {MAX_LISTED_LAYERS:,}")
+    return n_layers
+
+
+def layer_types(hf: HFConfig, slides: Callable[[int], bool]) -> tuple[str, ...]:
+    """The kind of each layer as the file lists it, or by the rule of the model type."""
+    n_layers = listed_layers(hf)
+    listed = optional(hf, "layer_types")
+    if listed is None:
+        return tuple("sliding_attention" if slides(i) else "full_attention" for i in range(n_layers))
+    if not isinstance(listed, list | tuple) or not all(isinstance(kind, str) for kind in listed):
+        raise InvalidConfig(f"layer_types = {clip(repr(listed))} is not a list of words, one a layer")
+    return tuple(listed[:n_layers])
+
+
+def sliding(hf: HFConfig, slides: Callable[[int], bool], *, window: int | None) -> dict[str, Any]:
+    """`window` and `window_layers` of a model some of whose layers see the last W tokens only.
+
+    `slides` is the rule of the model type, for a file that does not list its `layer_types`.
+    """
+    if not window:
+        return {"window": None, "window_layers": None}
+    kinds = tuple("window" if kind in SLIDING else "full" for kind in layer_types(hf, slides))
+    if "window" not in kinds:
+        return {"window": None, "window_layers": None}
+    return {"window": window, "window_layers": Pattern(kinds) if "full" in kinds else None}
+
+
+def every(hf: HFConfig) -> dict[str, Any]:
+    """`sliding` of a model type whose window, if it has one, holds for every layer."""
+    return sliding(hf, lambda i: True, window=hf["sliding_window"])
+
+
+def rope_parameters(hf: HFConfig) -> Mapping[str, Any]:
+    """The settings of the rotary positions, under their old name or the new one."""
+    for key in ("rope_scaling", "rope_parameters"):
+        value = hf[key] if hf.given(key) else None
+        if isinstance(value, Mapping) and value:
+            return value
+    return {}
+
+
+def rotary_width(hf: HFConfig, *, default: float | None = None) -> int | None:
+    """Width of the rotary part of a head, rounded up to whole pairs; `None` where it is the head.
+
+    `default` is the fraction that the model type assumes. A type without one looks for a fraction
+    only where its positions are scaled.
+    """
+    rope = rope_parameters(hf)
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind == "proportional" or (default is None and kind == "default"):
+        return None
+    fraction = rope.get("partial_rotary_factor")
+    if fraction is None and hf.given("partial_rotary_factor"):
+        fraction = hf["partial_rotary_factor"]
+    if fraction is None:
+        fraction = 1.0 if default is None else default
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
+        raise InvalidConfig(f"partial_rotary_factor = {clip(repr(fraction))} is not between 0 and 1")
+    given = optional(hf, "head_dim")
+    head = whole(hf, "head_dim") if given else whole(hf, "hidden_size") // whole(hf, "num_attention_heads")
+    rotary = int(head * fraction)
+    return None if rotary == head else rotary + rotary % 2
