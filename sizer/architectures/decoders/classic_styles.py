@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.classic import ClassicConfig, Style, classic
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.pattern import Pattern
 
@@ -135,18 +136,14 @@ def _width(hf: HFConfig) -> dict[str, Any]:
     return {} if n_embed is None else {"d_model": n_embed}
 
 
-def _d_rotary(hf: HFConfig, default: float) -> int:
-    """The rotary part of a head; an odd one takes as many frequencies as the next even number."""
-    found = {key: hf[key] for key in ("rope_scaling", "rope_parameters", "rotary_pct") if hf.given(key)}
-    rope = found.get("rope_scaling") or found.get("rope_parameters") or {}
-    part = rope.get("partial_rotary_factor", found.get("rotary_pct", default))
-    width = int(hf["hidden_size"] // hf["num_attention_heads"] * part)
-    return width + width % 2
+def _older_share(hf: HFConfig, default: float) -> float:
+    """The rotary share of a head, under the name it had before `rope_parameters`."""
+    return float(hf["rotary_pct"]) if hf.given("rotary_pct") else default
 
 
 def _gpt_neox(hf: HFConfig) -> Reading:
     bias = hf["attention_bias"]
-    rotary = _d_rotary(hf, 0.25)
+    rotary = rotary_width(hf, default=_older_share(hf, 0.25))
     return _reading("gpt_neox", hf, qkv_bias=bias, o_bias=bias, d_rotary=rotary, act=hf["hidden_act"])
 
 
@@ -155,7 +152,7 @@ def _gpt_neox_japanese(hf: HFConfig) -> Reading:
         "gpt_neox_japanese",
         hf,
         d_ff=int(hf["hidden_size"] * hf["intermediate_multiple_size"]),
-        d_rotary=_d_rotary(hf, 1.0),
+        d_rotary=rotary_width(hf, default=_older_share(hf, 1.0)),
         qkv_bias=False,
         o_bias=False,
         mlp_bias=False,
@@ -183,7 +180,7 @@ def _falcon(hf: HFConfig) -> Reading:
         norms = ("ln_attn", "ln_mlp") if two else ("input_layernorm", "")
     bias = bool(hf["bias"])
     switches = {"qkv_bias": bias, "o_bias": bias, "mlp_bias": bias, "norms": norms, "act": hf["activation"]}
-    return _reading("falcon", hf, d_head=None, **kv, **switches, **_width(hf))
+    return _reading("falcon", hf, d_head=None, d_rotary=rotary_width(hf), **kv, **switches, **_width(hf))
 
 
 def _mpt(hf: HFConfig) -> Reading:
