@@ -71,6 +71,9 @@ _ALWAYS_KNOWN = (
     "is_decoder",
 )
 
+# Names that a model type had in files of before transformers knew it.
+_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
+
 
 class HFConfig(Mapping[str, Any]):
     """The values of one configuration, nested ones apart.
@@ -207,7 +210,7 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
+    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)

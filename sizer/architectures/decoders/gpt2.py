@@ -191,52 +191,47 @@ def _summary(hf: HFConfig) -> str | None:
     return "labels" if hf["summary_proj_to_labels"] else "embed"
 
 
+def _reading(architecture: str, hf: HFConfig, **given: Any) -> Reading:
+    """A configuration in transformers' own words alone: it ignores those of other tools.
+
+    The switches of nanoGPT and of the published masks are not among them.
+    """
+    sizes = {
+        "d_model": hf["n_embd"],
+        "n_layers": hf["n_layer"],
+        "n_heads": hf["n_head"],
+        "n_ctx": hf["n_positions"],
+        "n_kv_heads": None,
+        "d_head": None,
+    }
+    switches = {"bias": True, "qkv_bias": True, "causal_masks": False, "summary": None}
+    return Reading(architecture, hf.fill(GPT2Config, **{**sizes, **switches, **given}))
+
+
 def _gpt2(hf: HFConfig) -> Reading:
-    given = hf.fill(
-        GPT2Config,
-        n_ctx=hf["n_positions"],
-        d_head=None,
-        n_kv_heads=None,
-        bias=True,
-        qkv_bias=True,
-        causal_masks=False,
+    return _reading(
+        "gpt2",
+        hf,
+        d_ff=hf["n_inner"],
         cross_attention=hf["add_cross_attention"],
         act=hf["activation_function"],
         summary=_summary(hf),
     )
-    return Reading("gpt2", given)
 
 
 def _gpt_bigcode(hf: HFConfig) -> Reading:
-    given = hf.fill(
-        GPT2Config,
-        n_ctx=hf["n_positions"],
-        d_head=None,
+    return _reading(
+        "gpt_bigcode",
+        hf,
+        d_ff=hf["n_inner"],
         n_kv_heads=1 if hf["multi_query"] else None,
-        bias=True,
-        qkv_bias=True,
-        causal_masks=False,
         cross_attention=hf["add_cross_attention"],
         act=hf["activation_function"],
-        summary=None,
     )
-    return Reading("gpt_bigcode", given)
 
 
 def _openai_gpt(hf: HFConfig) -> Reading:
-    given = hf.fill(
-        GPT2Config,
-        n_ctx=hf["n_positions"],
-        d_ff=None,
-        d_head=None,
-        n_kv_heads=None,
-        bias=True,
-        qkv_bias=True,
-        causal_masks=False,
-        act=hf["afn"],
-        summary=_summary(hf),
-    )
-    return Reading("openai_gpt", given)
+    return _reading("openai_gpt", hf, d_ff=None, act=hf["afn"], summary=_summary(hf))
 
 
 HF_READERS = {
