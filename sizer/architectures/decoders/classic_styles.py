@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.classic import ClassicConfig, Style, classic
-from sizer.architectures.decoders.reading import rotary_width
+from sizer.architectures.decoders.reading import MAX_LISTED_LAYERS, rotary_width, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.pattern import Pattern
+from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -138,7 +139,14 @@ def _width(hf: HFConfig) -> dict[str, Any]:
 
 def _older_share(hf: HFConfig, default: float) -> float:
     """The rotary share of a head, under the name it had before `rope_parameters`."""
-    return float(hf["rotary_pct"]) if hf.given("rotary_pct") else default
+    return _number(hf, "rotary_pct") if hf.given("rotary_pct") else default
+
+
+def _number(hf: HFConfig, key: str) -> float:
+    value = hf[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10**6:
+        raise InvalidConfig(f"{key} = {clip(repr(value))} is not a positive number")
+    return value
 
 
 def _gpt_neox(hf: HFConfig) -> Reading:
@@ -151,7 +159,7 @@ def _gpt_neox_japanese(hf: HFConfig) -> Reading:
     return _reading(
         "gpt_neox_japanese",
         hf,
-        d_ff=int(hf["hidden_size"] * hf["intermediate_multiple_size"]),
+        d_ff=int(whole(hf, "hidden_size") * _number(hf, "intermediate_multiple_size")),
         d_rotary=rotary_width(hf, default=_older_share(hf, 1.0)),
         qkv_bias=False,
         o_bias=False,
@@ -198,7 +206,7 @@ def _codegen(hf: HFConfig) -> Reading:
 
 
 def _gptj_like(name: str, hf: HFConfig) -> Reading:
-    rotary = hf["rotary_dim"] or hf["n_embd"]
+    rotary = whole(hf, "rotary_dim" if hf["rotary_dim"] else "n_embd")
     return _reading(
         name,
         hf,
@@ -212,22 +220,38 @@ def _gptj_like(name: str, hf: HFConfig) -> Reading:
 
 
 def _gpt_neo(hf: HFConfig) -> Reading:
-    if hf.given("attention_layers"):
-        layers = hf["attention_layers"]
-    else:
-        # Groups of kinds, each with how often it comes: [[["global", "local"], 12]].
-        groups = hf["attention_types"] or [[["global", "local"], 12]]
-        layers = [kind for kinds, times in groups for _ in range(times) for kind in kinds]
-    kinds = tuple("window" if kind == "local" else "full" for kind in layers)
+    kinds = tuple("window" if kind == "local" else "full" for kind in _gpt_neo_layers(hf))
     return _reading(
         "gpt_neo",
         hf,
         d_head=None,
-        window_layers=Pattern(kinds[: hf["num_layers"]]),
+        window_layers=Pattern(kinds),
         window=hf["window_size"],
         qkv_bias=False,
         act=hf["activation_function"],
     )
+
+
+def _gpt_neo_layers(hf: HFConfig) -> list[str]:
+    """The kind of each layer: listed, or in groups with how often each comes."""
+    n_layers = whole(hf, "num_layers")
+    if hf.given("attention_layers"):
+        listed = hf["attention_layers"]
+        if isinstance(listed, list | tuple):
+            return [str(kind) for kind in listed[:n_layers]]
+        raise InvalidConfig(f"attention_layers = {clip(repr(listed))} is not a list, one kind a layer")
+    groups = hf["attention_types"] or [[["global", "local"], 12]]
+    try:
+        if sum(len(kinds) * times for kinds, times in groups) > MAX_LISTED_LAYERS:
+            raise InvalidConfig(f"attention_types lists more than {MAX_LISTED_LAYERS:,} layers")
+        layers = [str(kind) for kinds, times in groups for _ in range(times) for kind in kinds]
+    except (TypeError, ValueError):
+        raise InvalidConfig(
+            f"attention_types = {clip(repr(groups))} is not of the form [[[kind, …], times], …]"
+        ) from None
+    if len(layers) != n_layers:
+        raise InvalidConfig(f"attention_types makes {len(layers)} layers and num_layers = {n_layers}")
+    return layers
 
 
 def _ctrl(hf: HFConfig) -> Reading:

@@ -6,10 +6,17 @@ stands here for both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.reading import activation, layer_types, listed_layers, rope_parameters
+from sizer.architectures.decoders.reading import (
+    activation,
+    count_of,
+    layer_types,
+    listed_layers,
+    rope_parameters,
+)
 from sizer.architectures.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes
@@ -253,10 +260,10 @@ def layer_kinds(types: tuple[str, ...], n_shared: int) -> Pattern:
 
 def rotary_width_of(hf: HFConfig, kind: str, d_head: int) -> int:
     """Width that the frequencies of a kind of layers cover, rounded up to whole pairs."""
-    rope = rope_parameters(hf).get(kind) or {}
+    rope = rope_parameters(hf).get(kind)
     share = 1.0
-    if rope.get("rope_type", "default") not in ("default", "proportional"):
-        share = rope.get("partial_rotary_factor", 1.0)
+    if isinstance(rope, Mapping) and rope.get("rope_type", "default") not in ("default", "proportional"):
+        share = float(rope.get("partial_rotary_factor", 1.0))
     width: int = round_up(int(d_head * share), 2)
     return width
 
@@ -268,7 +275,7 @@ def _gemma3n(hf: HFConfig) -> Reading:
     n_layers = listed_layers(hf)
     d_ff = hf["intermediate_size"]
     if isinstance(d_ff, list | tuple):
-        if len(d_ff) != n_layers:
+        if len(d_ff) != n_layers or not all(type(size) is int and size > 0 for size in d_ff):
             raise InvalidConfig(f"intermediate_size = {clip(repr(d_ff))} is not one size for each layer")
         same = len(set(d_ff)) == 1
         sizes = {"d_ff": d_ff[0]} if same else {"d_ff": None, "layers_d_ff": PerLayer(tuple(d_ff))}
@@ -276,7 +283,7 @@ def _gemma3n(hf: HFConfig) -> Reading:
         sizes = {"d_ff": d_ff}
     given = hf.fill(
         Gemma3nConfig,
-        layers=layer_kinds(layer_types(hf, slides), hf["num_kv_shared_layers"]),
+        layers=layer_kinds(layer_types(hf, slides), count_of(hf, "num_kv_shared_layers")),
         d_per_layer=hf["hidden_size_per_layer_input"],
         per_layer_vocab_size=hf["vocab_size_per_layer_input"],
         n_altup=hf["altup_num_inputs"],

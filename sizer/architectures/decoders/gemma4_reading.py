@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.gemma3n import FULL, SLIDING, layer_kinds, rotary_width_of
 from sizer.architectures.decoders.gemma4 import Gemma4Config
-from sizer.architectures.decoders.reading import activation, layer_types, optional, whole
+from sizer.architectures.decoders.reading import activation, count_of, layer_types, optional, whole
 from sizer.architectures.registry import Reading
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, clip
@@ -19,15 +20,15 @@ def text_fields(hf: HFConfig, **given: Any) -> dict[str, Any]:
     """The fields of a Gemma 4 text configuration, wherever it stands."""
     types = layer_types(hf, lambda i: (i + 1) % 6 != 0)
     types = (*types[:-1], FULL)  # The last layer is always full.
-    n_shared = hf["num_kv_shared_layers"]
+    n_shared = count_of(hf, "num_kv_shared_layers")
     widths = {**_full_layers(hf, types), **_sizes(hf)}
-    head, full_head = hf["head_dim"], widths.get("d_full_head") or hf["head_dim"]
+    head = whole(hf, "head_dim")
     return hf.fill(
         Gemma4Config,
         **widths,
         layers=layer_kinds(types, n_shared),
         d_rotary=rotary_width_of(hf, SLIDING, head),
-        d_full_rotary=rotary_width_of(hf, FULL, full_head),
+        d_full_rotary=rotary_width_of(hf, FULL, widths["d_full_head"]),
         keys_are_values=hf["attention_k_eq_v"],
         double_wide=bool(hf["use_double_wide_mlp"] and n_shared),
         act=activation(hf),
@@ -55,10 +56,15 @@ def _full_layers(hf: HFConfig, types: tuple[str, ...]) -> dict[str, Any]:
     if not hf.given("per_layer_config"):
         own_kv = hf["num_global_key_value_heads"] if hf.given("num_global_key_value_heads") else None
         return {
-            "d_full_head": hf["global_head_dim"] if hf.given("global_head_dim") else 512,
+            "d_full_head": whole(hf, "global_head_dim") if hf.given("global_head_dim") else 512,
             "n_full_kv_heads": own_kv if hf["attention_k_eq_v"] else None,
         }
-    listed = {int(layer): own for layer, own in (hf["per_layer_config"] or {}).items()}
+    config = hf["per_layer_config"] or {}
+    if not isinstance(config, Mapping) or not all(
+        str(layer).isdecimal() and isinstance(own, Mapping) for layer, own in config.items()
+    ):
+        raise InvalidConfig(f"per_layer_config = {clip(repr(config))} is not an object of layers by number")
+    listed = {int(layer): own for layer, own in config.items()}
     full = [listed.get(i, {}) for i, kind in enumerate(types) if kind != SLIDING]
     uneven = any(listed.get(i) for i, kind in enumerate(types) if kind == SLIDING)
     if uneven or any(own != full[0] for own in full):

@@ -64,6 +64,11 @@ def whole(hf: HFConfig, key: str) -> int:
     return value
 
 
+def count_of(hf: HFConfig, key: str) -> int:
+    """A value of the file that must be a whole number and may be zero; null is zero."""
+    return whole(hf, key) if hf[key] else 0
+
+
 def listed_layers(hf: HFConfig) -> int:
     """The number of layers, where something is listed for each."""
     n_layers = whole(hf, "num_hidden_layers")
