@@ -10,7 +10,14 @@ from sizer.core.tree import Axis, Leaf, Module
 Children = tuple[Module | Leaf, ...]
 
 
-def with_head(c: Any, model: Children, *, prefix: str = "model", embedding: str = "embed_tokens") -> Module:
+def with_head(
+    c: Any,
+    model: Children,
+    *,
+    prefix: str = "model",
+    embedding: str = "embed_tokens",
+    bias: bool = False,
+) -> Module:
     """A decoder under `prefix` with the head of its task; the bare decoder has no prefix.
 
     The head of a language model is tied to the embedding where `c.tie_embeddings` says so.
@@ -20,7 +27,7 @@ def with_head(c: Any, model: Children, *, prefix: str = "model", embedding: str 
         return Module("", model)
     if c.task == "causal":
         tied_to = f"{prefix}.{embedding}.weight" if c.tie_embeddings else None
-        head = linear("lm_head", vocab, embed, tied_to=tied_to, component="head")
+        head = linear("lm_head", vocab, embed, bias=bias, tied_to=tied_to, component="head")
     elif c.task == "qa":
         # transformers' generic question-answering class always calls the decoder so.
         prefix, head = (

@@ -60,6 +60,7 @@ class DecoderConfig(Config):
     norm: str = "rms"
     norms: tuple[str, str, str, str] = ("input_layernorm", "", "post_attention_layernorm", "")
     qk_norm: str | None = None
+    qk_norm_names: tuple[str, str] = ("q_norm", "k_norm")
 
     letters = {"d_rotary": "Dr", "window_layers": "L"}
     meanings = {"d_rotary": "width of the rotary part of a head"}
@@ -121,7 +122,8 @@ def qk_norms(c: DecoderConfig, heads: Axis, kv_heads: Axis) -> tuple[Module, ...
         return ()
     one_head = Axis("head", c.d_head)
     q, k = (one_head, one_head) if c.qk_norm == "head" else (heads, kv_heads)
-    return norm(c, "q_norm", q), norm(c, "k_norm", k)
+    q_name, k_name = c.qk_norm_names
+    return norm(c, q_name, q), norm(c, k_name, k)
 
 
 def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
