@@ -8,8 +8,8 @@ from sizer.architectures.moe.mixtral import step_pattern
 from sizer.architectures.moe.reading import (
     layer_kinds,
     layered_rotary,
-    moe_reading,
     mlp_pattern,
+    moe_reading,
     rotary_width,
     sparse_layers,
     windows,

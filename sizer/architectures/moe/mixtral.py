@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from sizer.architectures.moe.reading import (
     layer_kinds,
     layered_rotary,
-    moe_reading,
     mlp_pattern,
+    moe_reading,
     rope_of,
     sparse_layers,
     windows,

@@ -266,7 +266,7 @@ def rotaries(c: MoEConfig) -> tuple[Module, ...]:
     if c.layout == "checkpoint":
         return ()
     if c.rotary_types:
-        widths = {kind: c.d_rotary for kind in c.rotary_types} | {"sliding_attention": c.d_rotary_window}
+        widths = dict.fromkeys(c.rotary_types, c.d_rotary) | {"sliding_attention": c.d_rotary_window}
         sets = (rotary_buffers(widths[kind], layout=c.layout)[0] for kind in c.rotary_types)
         leaves = (
             leaf._replace(name=f"{kind}_{leaf.name}")
