@@ -17,6 +17,7 @@ def with_head(
     prefix: str = "model",
     embedding: str = "embed_tokens",
     bias: bool = False,
+    qa_prefix: str = "transformer",
 ) -> Module:
     """A decoder under `prefix` with the head of its task; the bare decoder has no prefix.
 
@@ -29,9 +30,9 @@ def with_head(
         tied_to = f"{prefix}.{embedding}.weight" if c.tie_embeddings else None
         head = linear("lm_head", vocab, embed, bias=bias, tied_to=tied_to, component="head")
     elif c.task == "qa":
-        # transformers' generic question-answering class always calls the decoder so.
+        # Most question-answering classes call the decoder otherwise than their siblings do.
         prefix, head = (
-            "transformer",
+            qa_prefix,
             linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head"),
         )
     else:

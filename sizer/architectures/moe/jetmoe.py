@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.heads import with_head
+from sizer.architectures.moe.reading import rotary_width
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes
 from sizer.core.dims import Dim
@@ -111,10 +112,8 @@ ARCHITECTURES = {"jetmoe": Architecture(JetMoEConfig, jetmoe)}
 
 def _jetmoe(hf: HFConfig) -> Reading:
     # The number of heads always follows from the experts, whatever the file says it is.
-    width = hf["head_dim"]
-    return Reading(
-        "jetmoe", hf.fill(JetMoEConfig, d_ff_expert=hf["intermediate_size"], d_rotary=width + width % 2)
-    )
+    given = {"d_ff_expert": hf["intermediate_size"], "d_rotary": rotary_width(hf)}
+    return Reading("jetmoe", hf.fill(JetMoEConfig, **given))
 
 
 HF_READERS = {"jetmoe": _jetmoe}

@@ -89,20 +89,20 @@ ARCHITECTURES = {"laguna": Architecture(LagunaConfig, laguna)}
 
 def _laguna(hf: HFConfig) -> Reading:
     n_layers, bias = hf["num_hidden_layers"], hf["attention_bias"]
-    heads = hf["num_attention_heads_per_layer"] or [hf["num_attention_heads"]] * n_layers
-    per_layer = PerLayer(tuple(heads[:n_layers]))
+    listed = hf["num_attention_heads_per_layer"] or [hf["num_attention_heads"]] * n_layers
+    heads: list[int] = list(listed)[:n_layers]
     kinds = layer_kinds(hf, "layer_types", lambda _: "full_attention")
-    groups = {n: i for i, n in enumerate(per_layer.distinct())}
+    groups = {n: i for i, n in enumerate(dict.fromkeys(heads))}
     reach = ("window" if kind == "sliding_attention" else "full" for kind in kinds)
-    cores = tuple(f"{kind}_{groups[n]}" for kind, n in zip(reach, per_layer.values, strict=True))
+    cores = tuple(f"{kind}_{groups[n]}" for kind, n in zip(reach, heads, strict=True))
     return moe_reading(
         hf,
         "laguna",
         LagunaConfig,
         naming="laguna",
         correction="frozen",
-        n_heads=per_layer.values[0],
-        heads=per_layer,
+        n_heads=heads[0],
+        heads=PerLayer(tuple(heads)),
         cores=Pattern(cores),
         gate_per_head=hf["gating"] is True or hf["gating"] == "per-head",
         mlp_layers=sparse_layers(hf, lambda i: i > 0),

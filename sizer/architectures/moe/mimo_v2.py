@@ -22,13 +22,24 @@ class MiMoV2Config(MoEConfig):
     """Sizes and switches of a MiMo-V2.
 
     `window_layers`: "full" or "window" for each layer. `d_value`: width of a value head.
+    Windowed layers have twice the KV heads.
     """
 
     window_layers: Pattern
     d_value: Dim
+    n_kv_heads_window: Dim = None
 
-    letters = {**MoEConfig.letters, "d_value": "Dv"}
-    meanings = {**MoEConfig.meanings, "d_value": "width of a value head"}
+    letters = {**MoEConfig.letters, "d_value": "Dv", "n_kv_heads_window": "Kw"}
+    meanings = {
+        **MoEConfig.meanings,
+        "d_value": "width of a value head",
+        "n_kv_heads_window": "key/value heads of windowed layers",
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        kv_heads: Dim = self.n_kv_heads
+        self.derive(n_kv_heads_window=2 * kv_heads)
 
 
 def mimo_v2(c: MiMoV2Config) -> Module:
@@ -47,7 +58,7 @@ def _attention(c: MiMoV2Config) -> Module:
         (
             linear("q_proj", heads_axis("heads", c.n_heads, c.d_head), embed, bias=c.qkv_bias),
             Module("", _keys_values(c, embed, c.n_kv_heads, None), at=full),
-            Module("", (*_keys_values(c, embed, 2 * c.n_kv_heads, c.window), *sinks(c)), at=windowed),
+            Module("", (*_keys_values(c, embed, c.n_kv_heads_window, c.window), *sinks(c)), at=windowed),
             linear("o_proj", embed, heads_axis("heads", c.n_heads, c.d_value)),
         ),
         component="attention",

@@ -66,6 +66,7 @@ def _qwen3_moe(hf: HFConfig) -> Reading:
         qk_norm="head",
         qkv_bias=bias,
         o_bias=bias,
+        qa_prefix="transformer",
         window=hf["sliding_window"] if hf["use_sliding_window"] else None,
     )
 

@@ -48,12 +48,13 @@ class MoEConfig(DecoderConfig):
     `output_gate`: the name of a projection that gates what attention returns.
     `rotary_types`: the kinds of layers that have rotary frequencies of their own.
     `n_rotary`: further sets of frequencies, one for each base.
+    `qa_prefix`: what a question-answering model calls its decoder.
     """
 
     d_ff: Dim | None = None
-    n_experts: Dim | None = None
-    top_k: Dim | None = None
-    d_ff_expert: Dim | None = None
+    n_experts: Dim = None
+    top_k: Dim = None
+    d_ff_expert: Dim = None
     n_shared_experts: Dim | None = None
     d_ff_shared: Dim | None = None
     d_rotary_window: Dim | None = None
@@ -69,7 +70,8 @@ class MoEConfig(DecoderConfig):
     output_gate: str | None = None
     output_gate_bias: bool = False
     head_bias: bool = False
-    rotary_types: tuple[str, ...] = ()
+    qa_prefix: str = "model"
+    rotary_types: tuple[str, ...] | None = None
 
     letters = {
         **DecoderConfig.letters,
@@ -133,7 +135,7 @@ def moe_decoder(c: MoEConfig, attend: Module | None = None) -> Module:
         norm(c, "norm", embed),
         *rotaries(c),
     )
-    return with_head(c, model, embedding=names.embedding, bias=c.head_bias)
+    return with_head(c, model, embedding=names.embedding, bias=c.head_bias, qa_prefix=c.qa_prefix)
 
 
 def moe_attention(c: MoEConfig) -> Module:
@@ -265,7 +267,7 @@ def rotaries(c: MoEConfig) -> tuple[Module, ...]:
     """The inverse frequencies beside the model: one set, one for each kind of layer, or more."""
     if c.layout == "checkpoint":
         return ()
-    if c.rotary_types:
+    if c.rotary_types is not None:
         widths = dict.fromkeys(c.rotary_types, c.d_rotary) | {"sliding_attention": c.d_rotary_window}
         sets = (rotary_buffers(widths[kind], layout=c.layout)[0] for kind in c.rotary_types)
         leaves = (

@@ -22,9 +22,9 @@ def moe_reading(
     """The fields of a MoE decoder; no token visits more experts than there are."""
     given.setdefault("d_rotary", rotary_width(hf))
     found = hf.fill(config, **given)
-    if found["d_model"] % found["n_heads"]:
+    if "d_head" not in found and found["d_model"] % found["n_heads"]:
         # transformers rounds down where the width does not divide; only then it has no closed form.
-        found.setdefault("d_head", head_width(hf))
+        found["d_head"] = head_width(hf)
     if found.get("n_experts") == 0:
         found["n_experts"] = None
     if isinstance(found.get("n_experts"), int) and isinstance(found.get("top_k"), int):
@@ -42,9 +42,8 @@ def head_width(hf: HFConfig) -> int:
 def layer_kinds(hf: HFConfig, key: str, rule: Callable[[int], str]) -> list[str]:
     """A list of the file, one word for each layer, or what the rule of its model type gives."""
     n_layers = hf["num_hidden_layers"]
-    if key in hf and hf[key]:
-        return list(hf[key])[:n_layers]
-    return [rule(i) for i in range(n_layers)]
+    given = list(hf[key] or ()) if key in hf else []
+    return given[:n_layers] or [rule(i) for i in range(n_layers)]
 
 
 def windows(hf: HFConfig, sliding: Callable[[int], bool], key: str = "sliding_window") -> dict[str, Any]:
