@@ -25,6 +25,8 @@ def moe_reading(
     if "d_head" not in found and found["d_model"] % found["n_heads"]:
         # transformers rounds down where the width does not divide; only then it has no closed form.
         found["d_head"] = head_width(hf)
+    if found["d_rotary"] == head_width(hf):
+        found["d_rotary"] = None  # the whole head, whatever its width is set to later
     if found.get("n_experts") == 0:
         found["n_experts"] = None
     if isinstance(found.get("n_experts"), int) and isinstance(found.get("top_k"), int):
