@@ -5,6 +5,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
     "deepseek_v3": "moe.deepseek",
     "gpt2": "decoders.gpt2",
     "gpt_from_scratch": "decoders.gpt_from_scratch",
+    "latent_decoder": "decoders.latent",
     "llama": "decoders.decoder",
     "mamba2": "recurrent.mamba2",
     "palm": "decoders.palm",
@@ -15,5 +16,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
 
 HF_MODULES: dict[str, str] = {
     "llama": "decoders.decoder",
+    "minicpm3": "decoders.latent",
     "mistral": "decoders.decoder",
+    "youtu": "decoders.latent",
 }
