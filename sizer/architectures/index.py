@@ -15,8 +15,17 @@ ARCHITECTURE_MODULES: dict[str, str] = {
 }
 
 HF_MODULES: dict[str, str] = {
+    "axk1": "moe.deepseek",
+    "axk2": "moe.deepseek",
+    "deepseek_v2": "moe.deepseek",
+    "deepseek_v3": "moe.deepseek",
+    "deepseek_v32": "moe.deepseek",
+    "glm4_moe_lite": "moe.deepseek",
+    "glm_moe_dsa": "moe.deepseek",
+    "kimi_k2": "moe.deepseek",
     "llama": "decoders.decoder",
     "minicpm3": "decoders.latent",
     "mistral": "decoders.decoder",
+    "sarvam_mla": "moe.deepseek",
     "youtu": "decoders.latent",
 }

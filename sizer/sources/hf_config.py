@@ -53,6 +53,8 @@ _USUAL = (
     "base",
 )
 
+# Model types whose checkpoints bring code of their own, which is that of a type transformers has.
+_SAME_AS = {"kimi_k2": "deepseek_v3"}
 
 # Keys of any file, whatever its model type.
 _ALWAYS_KNOWN = (
@@ -207,10 +209,11 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
+    line = _lines().get(_SAME_AS.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
+    record["model_type"] = model_type
     return record
 
 
