@@ -228,6 +228,19 @@ def _lines() -> dict[str, str]:
         }
 
 
+def language_model(hf: HFConfig, model_type: str) -> HFConfig:
+    """The configuration of a multimodal model's language model, for a class that is that alone.
+
+    Its keys stand in `text_config`, or in the file itself where there is none.
+    """
+    known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
+    if hf.cls not in known:
+        raise UnknownName("class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known")
+    if hf["text_config"] is None:
+        return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
+    return hf.nested("text_config", model_type)
+
+
 def model_type_of_class(cls: str) -> list[str]:
     """The model types that have a class of that name."""
     return [name for name, line in _lines().items() if f'"{cls}"' in line]

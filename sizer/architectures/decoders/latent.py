@@ -12,7 +12,7 @@ from sizer.core.config import Config, check_sizes
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import buffer, embedding, gated_mlp, layer_norm, linear, rms_norm
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Module, Op, State, heads_axis
+from sizer.core.tree import Axis, Leaf, Module, Op, State, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -44,6 +44,7 @@ class LatentConfig(Config):
     n_index_heads: Dim | None = None
     d_index: Dim | None = None
     index_top_k: Dim | None = None
+    window: Dim | None = None
     indexers: Pattern | None = None
     output_gate: bool = False
     tie_embeddings: bool = False
@@ -107,17 +108,17 @@ def latent_model(c: LatentConfig, embed: Axis, block: Module) -> tuple[Module, .
     return (table, block, rms_norm("norm", embed), *rotary_buffers(c.d_rotary, layout=c.layout))
 
 
-def latent_attention(c: Any, embed: Axis, name: str = "self_attn") -> Module:
+def latent_attention(c: Any, embed: Axis, more: tuple[Module | Leaf, ...] = ()) -> Module:
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
 
     Keys and values of all heads come from one latent of rank Rk; decoding keeps that latent and
-    the rotary key that the heads share.
+    the rotary key that the heads share. `more`: what a family has beside it.
     """
     kv_rank, rope = Axis("kv_rank", c.kv_lora_rank), Axis("rope", c.d_rope)
     keys_values = heads_axis("heads", c.n_heads, c.d_nope + c.d_value)
     values = heads_axis("heads", c.n_heads, c.d_value)
     return Module(
-        name,
+        "self_attn",
         (
             *latent_queries(c, embed),
             linear("kv_a_proj_with_mqa", kv_rank + rope, embed, bias=c.attention_bias),
@@ -125,6 +126,7 @@ def latent_attention(c: Any, embed: Axis, name: str = "self_attn") -> Module:
             linear("kv_b_proj", keys_values, kv_rank),
             *latent_core(c),
             *indexer(c, embed),
+            *more,
             linear("o_proj", embed, values, bias=c.attention_bias),
         ),
         component="attention",
@@ -152,9 +154,10 @@ def latent_core(c: Any) -> tuple[Op | State, ...]:
         "kv_heads": c.n_heads,
         "d_qk": c.d_nope + c.d_rope,
         "d_v": c.d_value,
-        "window": c.index_top_k,
+        "window": c.window if c.index_top_k is None else c.index_top_k,
     }
-    return Op("core", "attention", sizes), State("latent", per_token=c.kv_lora_rank + c.d_rope)
+    latent = State("latent", per_token=c.kv_lora_rank + c.d_rope, window=c.window)
+    return Op("core", "attention", sizes), latent
 
 
 def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:

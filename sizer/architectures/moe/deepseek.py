@@ -38,17 +38,22 @@ class DeepseekConfig(LatentConfig):
     n_experts: Dim
     top_k: Dim | None = None
     n_shared_experts: Dim | None = None
+    d_ff_shared: Dim | None = None
     router_bias: bool = True
     mlp_norm: bool = False
     gated_norm_rank: Dim | None = None
 
-    letters = {**LatentConfig.letters, "mlp_layers": "L", "gated_norm_rank": "Rg"}
-    meanings = {**LatentConfig.meanings, "gated_norm_rank": "rank of the gate of a norm"}
+    letters = {**LatentConfig.letters, "mlp_layers": "L", "d_ff_shared": "Fs", "gated_norm_rank": "Rg"}
+    meanings = {
+        **LatentConfig.meanings,
+        "d_ff_shared": "hidden width of one shared expert",
+        "gated_norm_rank": "rank of the gate of a norm",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         # DeepSeek-V2's configuration class leaves it open; no tensor depends on it.
-        self.derive(top_k=1)
+        self.derive(top_k=1, d_ff_shared=self.d_ff_expert)
 
 
 def deepseek(c: DeepseekConfig) -> Module:
@@ -85,19 +90,33 @@ def dense_and_sparse(c: Any) -> tuple[Layers, Layers]:
     return Layers(c.n_dense_layers), Layers(c.n_layers - c.n_dense_layers)
 
 
-def mixture(c: Any, embed: Axis) -> Module:
-    """The router, E routed experts of which a token visits k, and the shared ones as one MLP."""
+def mixture(
+    c: Any,
+    embed: Axis,
+    *,
+    stacked: bool = False,
+    names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+) -> Module:
+    """The router, E routed experts of which a token visits k, and the shared ones as one MLP.
+
+    `stacked`: a checkpoint, too, has all experts of a layer in one tensor.
+    """
     experts = Axis("expert", c.n_experts)
     shared: tuple[Module, ...] = ()
     if c.n_shared_experts is not None:
-        width = Axis("ffn", c.n_shared_experts * c.d_ff_expert)
-        shared = (
-            gated_mlp("shared_experts", width, embed, bias=c.mlp_bias, act=c.act, component="experts"),
-        )
+        width = Axis("ffn", c.n_shared_experts * c.d_ff_shared)
+        shared = (gated_mlp("shared_experts", width, embed, bias=c.mlp_bias, act=c.act, names=names),)
     routed = routed_experts(
-        "experts", experts, c.top_k, Axis("expert_ffn", c.d_ff_expert), embed, layout=c.layout, act=c.act
+        "experts",
+        experts,
+        c.top_k,
+        Axis("expert_ffn", c.d_ff_expert),
+        embed,
+        layout="transformers" if stacked else c.layout,
+        act=c.act,
     )
-    return Module("mlp", (router("gate", experts, embed, balanced=c.router_bias), routed, *shared))
+    gate = router("gate", experts, embed, balanced=c.router_bias)
+    return Module("mlp", (gate, routed, *(part._replace(component="experts") for part in shared)))
 
 
 def router(name: str, experts: Axis, embed: Axis, *, balanced: bool = True) -> Module:
