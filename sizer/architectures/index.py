@@ -7,6 +7,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
     "gpt2": "decoders.gpt2",
     "gpt_from_scratch": "decoders.gpt_from_scratch",
     "hy_v4": "moe.hy_v4",
+    "kimi_linear": "moe.kimi_linear",
     "latent_decoder": "decoders.latent",
     "llama": "decoders.decoder",
     "longcat_flash": "moe.longcat",
@@ -20,6 +21,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
 HF_MODULES: dict[str, str] = {
     "axk1": "moe.deepseek",
     "axk2": "moe.deepseek",
+    "bailing_hybrid": "moe.kimi_linear",
     "deepseek_v2": "moe.deepseek",
     "deepseek_v3": "moe.deepseek",
     "deepseek_v32": "moe.deepseek",
@@ -29,6 +31,7 @@ HF_MODULES: dict[str, str] = {
     "glm_moe_dsa": "moe.deepseek",
     "hy_v4": "moe.hy_v4",
     "kimi_k2": "moe.deepseek",
+    "kimi_linear": "moe.kimi_linear",
     "llama": "decoders.decoder",
     "longcat_flash": "moe.longcat",
     "minicpm3": "decoders.latent",
