@@ -3,6 +3,7 @@
 ARCHITECTURE_MODULES: dict[str, str] = {
     "bert": "encoders.bert",
     "deepseek_v3": "moe.deepseek",
+    "dory": "decoders.dory",
     "dots3": "moe.dots3",
     "gpt2": "decoders.gpt2",
     "gpt_from_scratch": "decoders.gpt_from_scratch",
@@ -16,6 +17,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
     "t5": "encoder_decoders.t5",
     "transformer": "encoder_decoders.transformer",
     "zamba2": "recurrent.zamba2",
+    "zaya": "moe.zaya",
 }
 
 HF_MODULES: dict[str, str] = {
@@ -25,6 +27,7 @@ HF_MODULES: dict[str, str] = {
     "deepseek_v2": "moe.deepseek",
     "deepseek_v3": "moe.deepseek",
     "deepseek_v32": "moe.deepseek",
+    "dory": "decoders.dory",
     "dots3_note": "moe.dots3",
     "dots3_note_text": "moe.dots3",
     "glm4_moe_lite": "moe.deepseek",
@@ -38,4 +41,5 @@ HF_MODULES: dict[str, str] = {
     "mistral": "decoders.decoder",
     "sarvam_mla": "moe.deepseek",
     "youtu": "decoders.latent",
+    "zaya": "moe.zaya",
 }
