@@ -3,6 +3,7 @@
 ARCHITECTURE_MODULES: dict[str, str] = {
     "bert": "encoders.bert",
     "deepseek_v3": "moe.deepseek",
+    "deepseek_v4": "moe.deepseek_v4",
     "dory": "decoders.dory",
     "dots3": "moe.dots3",
     "gpt2": "decoders.gpt2",
@@ -27,6 +28,7 @@ HF_MODULES: dict[str, str] = {
     "deepseek_v2": "moe.deepseek",
     "deepseek_v3": "moe.deepseek",
     "deepseek_v32": "moe.deepseek",
+    "deepseek_v4": "moe.deepseek_v4",
     "dory": "decoders.dory",
     "dots3_note": "moe.dots3",
     "dots3_note_text": "moe.dots3",
