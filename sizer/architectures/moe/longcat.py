@@ -68,11 +68,12 @@ def _experts(c: LongcatConfig, embed: Axis) -> Module:
     if c.layout == "checkpoint":
         return Module("mlp", (routed_experts("experts", experts, c.top_k, ffn, embed, layout=c.layout), router))
     # transformers 5 gives the zero experts rows in this one tensor; no checkpoint has them.
+    rows = Axis("expert", c.n_experts, padded=choices.size)
     in_memory = Module(
         "experts",
         (
             gate_op(c.act, c.top_k * c.d_ff_expert),
-            stacked("gate_up_proj", choices, c.top_k, 2 * ffn, embed),
+            stacked("gate_up_proj", rows, c.top_k, 2 * ffn, embed),
             stacked("down_proj", experts, c.top_k, embed, ffn),
         ),
         component="experts",
