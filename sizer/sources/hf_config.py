@@ -1,8 +1,8 @@
 """Hugging Face `config.json`: the values in the file, and behind them the defaults of its model type.
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
-answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of that model type, read off
-transformers and kept in `presets/huggingface/model_types.jsonl`.
+answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
 """
 
 from __future__ import annotations
@@ -112,6 +112,10 @@ class HFConfig(Mapping[str, Any]):
 
     def __contains__(self, key: object) -> bool:
         return any(s in self.values_in_file or s in self._defaults for s in (key, *self._spellings(str(key))))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or `default` where neither the file nor the model type has it."""
+        return self.get(key, default)
 
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
@@ -235,7 +239,9 @@ def language_model(hf: HFConfig, model_type: str) -> HFConfig:
     """
     known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
     if hf.cls not in known:
-        raise UnknownName("class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known")
+        raise UnknownName(
+            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
+        )
     if hf["text_config"] is None:
         return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
     return hf.nested("text_config", model_type)

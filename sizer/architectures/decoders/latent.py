@@ -186,8 +186,8 @@ def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:
 def rotary_width(hf: HFConfig, head: str, *, always_partial: bool = False) -> int:
     """The width over which transformers keeps rotary frequencies: a head's, or the share of it
     that `partial_rotary_factor` asks for, which not every model heeds with plain RoPE."""
-    rope = hf["rope_parameters"] if "rope_parameters" in hf else None
-    scaling = hf["rope_scaling"] if "rope_scaling" in hf else None
+    rope = hf.get("rope_parameters")
+    scaling = hf.get("rope_scaling")
     rope = {**(scaling or {}), **(rope or {})}
     kind = rope.get("rope_type", rope.get("type", "default"))
     factor = rope.get("partial_rotary_factor")

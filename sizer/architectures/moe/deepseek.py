@@ -166,11 +166,9 @@ def kinds_of_mlp(types: Sequence[str] | None, n_layers: int, n_dense: int | None
 
 def every_nth(hf: HFConfig, first_dense: int) -> list[str]:
     """Experts in every `moe_layer_freq`-th layer after the first dense ones."""
-    first = hf["first_k_dense_replace"] if "first_k_dense_replace" in hf else first_dense
-    step = hf["moe_layer_freq"] if "moe_layer_freq" in hf else 1
-    return [
-        "sparse" if i >= first and i % step == 0 else "dense" for i in range(hf["num_hidden_layers"])
-    ]
+    first = hf.get("first_k_dense_replace", first_dense)
+    step = hf.get("moe_layer_freq", 1)
+    return ["sparse" if i >= first and i % step == 0 else "dense" for i in range(hf["num_hidden_layers"])]
 
 
 ARCHITECTURES = {"deepseek_v3": Architecture(DeepseekConfig, deepseek)}
@@ -178,7 +176,7 @@ ARCHITECTURES = {"deepseek_v3": Architecture(DeepseekConfig, deepseek)}
 
 def _read(hf: HFConfig, mlp_types: Sequence[str] | None, **given: Any) -> Reading:
     given.setdefault("d_rotary", rotary_width(hf, "qk_rope_head_dim"))
-    first_dense = hf["first_k_dense_replace"] if "first_k_dense_replace" in hf else 0
+    first_dense = hf.get("first_k_dense_replace", 0)
     dense = kinds_of_mlp(mlp_types, hf["num_hidden_layers"], first_dense)
     given["n_shared_experts"] = hf["n_shared_experts"] or None
     return Reading("deepseek_v3", hf.fill(DeepseekConfig, **dense, **given))
@@ -209,7 +207,7 @@ def _indexers(hf: HFConfig) -> Pattern:
         types = [{"F": "full", "S": "shared"}.get(kind, kind) for kind in hf["index_topk_pattern"]]
     if types is None:
         step = max(hf["index_topk_freq"], 1) if "index_topk_freq" in hf else 1
-        offset = hf["index_skip_topk_offset"] if "index_skip_topk_offset" in hf else 2
+        offset = hf.get("index_skip_topk_offset", 2)
         types = ["shared" if max(i - offset + 1, 0) % step else "full" for i in range(n_layers)]
     return Pattern(tuple("shared" if kind == "shared" else "full" for kind in types[:n_layers]))
 

@@ -144,8 +144,8 @@ def _dots3_note_text(hf: HFConfig) -> Reading:
             Dots3Config,
             **kinds_of_mlp(_mlp_types(hf, n_layers), n_layers, None),
             layers=Pattern(kinds),
-            d_ff_shared=_or(hf, "moe_shared_expert_intermediate_size", hf["shared_experts_intermediate_size"]),
-            window=hf["sliding_window"] or _or(hf, "sliding_window_size", 512),
+            d_ff_shared=hf.get("moe_shared_expert_intermediate_size", hf["shared_experts_intermediate_size"]),
+            window=hf["sliding_window"] or hf.get("sliding_window_size", 512),
             mlp_bias=False,
             d_rotary=_rotary_width(hf, "indexed" if "indexed" in kinds else "full", hf),
             sliding_heads=sliding["num_attention_heads"],
@@ -164,15 +164,11 @@ def _dots3_note(hf: HFConfig) -> Reading:
     return _dots3_note_text(language_model(hf, "dots3_note_text"))
 
 
-def _or(hf: HFConfig, key: str, default: Any) -> Any:
-    return hf[key] if key in hf else default
-
-
 def _layer_kinds(hf: HFConfig, n_layers: int) -> tuple[str, ...]:
-    use_dsa = _or(hf, "use_dsa", None if "per_layer_config" in hf else True)
+    use_dsa = hf.get("use_dsa", None if "per_layer_config" in hf else True)
     types = hf["layer_types"]
     if types is None:
-        sliding = _or(hf, "use_sliding_window", True)
+        sliding = hf.get("use_sliding_window", True)
         full = "full" if use_dsa is False else "indexed"
         types = [full if not sliding or i < 2 or i % 4 == 1 else "sliding" for i in range(n_layers)]
     kinds = [kind.removesuffix("_attention") for kind in types[:n_layers]]
@@ -192,22 +188,22 @@ def _sliding_sizes(hf: HFConfig, kinds: tuple[str, ...]) -> dict[str, int]:
         if any(others) or any(sizes != found[0] for sizes in found):
             raise InvalidConfig("per_layer_config gives layers of one kind different sizes")
         return found[0] if found else base
-    sizes = {key: _or(hf, f"swa_{key}", default) for key, default in _SLIDING.items()}
+    sizes = {key: hf.get(f"swa_{key}", default) for key, default in _SLIDING.items()}
     rope = sizes["head_dim"] - sizes["qk_nope_head_dim"]
-    return {**sizes, "qk_rope_head_dim": _or(hf, "swa_qk_rope_head_dim", rope)}
+    return {**sizes, "qk_rope_head_dim": hf.get("swa_qk_rope_head_dim", rope)}
 
 
 def _mlp_types(hf: HFConfig, n_layers: int) -> list[str]:
     types: list[str] | None = hf["mlp_layer_types"]
     if types is not None:
         return types
-    first, step = _or(hf, "first_k_dense_replace", 1), _or(hf, "moe_layer_freq", 1)
+    first, step = hf.get("first_k_dense_replace", 1), hf.get("moe_layer_freq", 1)
     chosen = step if isinstance(step, list) else [i % step == 0 for i in range(n_layers)]
     return ["sparse" if i >= first and chosen[i] else "dense" for i in range(n_layers)]
 
 
 def _rotary_width(hf: HFConfig, kind: str, sizes: Any) -> int:
-    rope = _or(hf, "rope_parameters", None) or {}
+    rope = hf.get("rope_parameters") or {}
     factor = rope.get(f"{kind}_attention", {}).get("partial_rotary_factor")
     rotary: int = sizes["qk_rope_head_dim"]
     return rotary if factor is None else int(sizes["head_dim"] * factor)

@@ -86,7 +86,9 @@ def _hy_v4(hf: HFConfig) -> Reading:
             **kinds_of_mlp(hf["mlp_layer_types"], n_layers, 1),
             n_streams=hf["hc_mult"],
             n_shared_experts=hf["n_shared_experts"] or None,
-            indexers=Pattern(tuple("shared" if kind == "shared" else "full" for kind in selecting[:n_layers])),
+            indexers=Pattern(
+                tuple("shared" if kind == "shared" else "full" for kind in selecting[:n_layers])
+            ),
             d_rotary=rotary_width(hf, "qk_rope_head_dim"),
         ),
     )

@@ -182,7 +182,7 @@ def _inkling_text(hf: HFConfig) -> Reading:
     if hf.given("dense_intermediate_size"):
         # In the older spelling the plain key is the experts' width.
         d_ff, d_ff_expert = hf["dense_intermediate_size"], hf["intermediate_size"]
-    n_dense = hf["dense_mlp_idx"] if "dense_mlp_idx" in hf else 0
+    n_dense = hf.get("dense_mlp_idx", 0)
     return Reading(
         "inkling",
         hf.fill(

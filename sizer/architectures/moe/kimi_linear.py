@@ -116,9 +116,7 @@ def _convolutions(c: KimiLinearConfig, heads: Axis) -> tuple[Module, ...]:
     return (convolution("conv1d", 3 * heads),)
 
 
-def _forget_gate(
-    c: KimiLinearConfig, heads: Axis, per_head: Axis, embed: Axis
-) -> tuple[Module | Param, ...]:
+def _forget_gate(c: KimiLinearConfig, heads: Axis, per_head: Axis, embed: Axis) -> tuple[Module | Param, ...]:
     one = Axis("one", 1)
     decay = (one, one, per_head, one) if c.low_rank_gates else (per_head,)
     return (Param("A_log", decay), Param("dt_bias", (heads,)), *_low_rank(c, "f", heads, embed))
@@ -138,7 +136,9 @@ def _stored(c: KimiLinearConfig, block: Module) -> Module:
     if c.checkpoint_names == "ling":
         names = {"self_attn": "attention", "o_proj": "dense", "e_score_correction_bias": "expert_bias"}
         return renamed(block, names)
-    parts = [renamed(part, {"mlp": "block_sparse_moe"}) for part in block.children if isinstance(part, Module)]
+    parts = [
+        renamed(part, {"mlp": "block_sparse_moe"}) for part in block.children if isinstance(part, Module)
+    ]
     *others, experts = parts
     weights = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
     inside = tuple(
@@ -170,7 +170,7 @@ def _read(hf: HFConfig, layer_types: list[str], first_dense: int, **given: Any) 
 
 
 def _kimi_linear(hf: HFConfig) -> Reading:
-    nested = (hf["linear_attn_config"] if "linear_attn_config" in hf else None) or {}
+    nested = hf.get("linear_attn_config") or {}
     n_layers, types = hf["num_hidden_layers"], hf["layer_types"]
     if types is None and "full_attn_layers" in nested and "kda_layers" in nested:
         # These count from one.
@@ -181,7 +181,7 @@ def _kimi_linear(hf: HFConfig) -> Reading:
     return _read(
         hf,
         types,
-        hf["first_k_dense_replace"] if "first_k_dense_replace" in hf else 1,
+        hf.get("first_k_dense_replace", 1),
         n_linear_heads=nested.get("num_heads", hf["linear_num_heads"]),
         d_linear_head=nested.get("head_dim", hf["linear_head_dim"]),
         d_conv=nested.get("short_conv_kernel_size", hf["linear_conv_kernel_dim"]),

@@ -66,7 +66,9 @@ def _experts(c: LongcatConfig, embed: Axis) -> Module:
         component="router",
     )
     if c.layout == "checkpoint":
-        return Module("mlp", (routed_experts("experts", experts, c.top_k, ffn, embed, layout=c.layout), router))
+        return Module(
+            "mlp", (routed_experts("experts", experts, c.top_k, ffn, embed, layout=c.layout), router)
+        )
     # transformers 5 gives the zero experts rows in this one tensor; no checkpoint has them.
     rows = Axis("expert", c.n_experts, padded=choices.size)
     in_memory = Module(

@@ -10,7 +10,7 @@ from sizer.core.config import Config, check_sizes
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, buffer, embedding, linear, rms_norm, routed_experts
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Layers, Module, Op, Param, State, heads_axis
+from sizer.core.tree import Axis, Layers, Leaf, Module, Op, Param, State, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -86,7 +86,7 @@ def zaya(c: ZayaConfig) -> Module:
         ),
         repeat=c.n_layers,
     )
-    model = (
+    model: tuple[Module | Leaf, ...] = (
         embedding("embed_tokens", vocab, embed),
         Param("input_hidden_states_scale", (embed,)),
         Param("input_hidden_states_bias", (embed,)),
@@ -120,17 +120,17 @@ def _attention(c: ZayaConfig, embed: Axis) -> Module:
             State("delayed_value", per_sequence=c.d_half_value),
         ),
     )
-    core = (
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head), at=c.layers.layers("hybrid")),
-        Module(
-            "",
-            attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window),
-            at=c.layers.layers("hybrid_sliding"),
-        ),
+    whole, sliding = (
+        attention_core(c.n_heads, c.n_kv_heads, c.d_head),
+        attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window),
+    )
+    cores = (
+        Module("", whole, at=c.layers.layers("hybrid")),
+        Module("", sliding, at=c.layers.layers("hybrid_sliding")),
     )
     temperature = Module("qk_norm", (Param("temp", (Axis("kv_heads", c.n_kv_heads),)),), component="norm")
     output = linear("o_proj", embed, heads, bias=c.attention_bias)
-    return Module("self_attn", (projections, temperature, *core, output), component="attention")
+    return Module("self_attn", (projections, temperature, *cores, output), component="attention")
 
 
 def _convolution(name: str, channels: Axis, inputs: Axis, width: Dim) -> Module:
@@ -197,7 +197,7 @@ ARCHITECTURES = {"zaya": Architecture(ZayaConfig, zaya)}
 def _zaya(hf: HFConfig) -> Reading:
     n_layers = hf["num_hidden_layers"]
     kinds = (hf["layer_types"] or ["hybrid"] * n_layers)[:n_layers]
-    rope = hf["rope_parameters"] if "rope_parameters" in hf else None
+    rope = hf.get("rope_parameters")
 
     def rotary(kind: str) -> int:
         factor = 0.5 if rope is None else (rope.get(kind) or {}).get("partial_rotary_factor", 1.0)
