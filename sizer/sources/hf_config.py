@@ -115,7 +115,9 @@ class HFConfig(Mapping[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or `default` where neither the file nor the model type has it."""
-        return self.get(key, default)
+        if key not in self:
+            return default
+        return self[key]
 
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
