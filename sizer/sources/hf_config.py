@@ -119,6 +119,15 @@ class HFConfig(Mapping[str, Any]):
             return default
         return self[key]
 
+    def per_layer(self, key: str, n_layers: int) -> list[Any] | None:
+        """A list with an entry for each layer, or `None`; one that is too short is an error."""
+        values = self.get(key)
+        if values is None:
+            return None
+        if not isinstance(values, list | tuple) or len(values) < n_layers:
+            raise InvalidConfig(f"{self.name}: {key} must be a list of {n_layers} entries, one a layer")
+        return list(values[:n_layers])
+
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
         return any(spelling in self.values_in_file for spelling in (key, *self._spellings(key)))

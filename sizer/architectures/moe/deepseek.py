@@ -192,17 +192,24 @@ def _deepseek_v3(hf: HFConfig) -> Reading:
 
 def _deepseek_v32(hf: HFConfig) -> Reading:
     more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
-    return _read(hf, hf["mlp_layer_types"], mlp_bias=False, **more)
+    return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False, **more)
 
 
 def _glm_moe_dsa(hf: HFConfig) -> Reading:
     more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
-    return _read(hf, hf["mlp_layer_types"], mlp_bias=False, indexers=_indexers(hf), **more)
+    return _read(
+        hf,
+        hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]),
+        mlp_bias=False,
+        indexers=_indexers(hf),
+        **more,
+    )
 
 
 def _indexers(hf: HFConfig) -> Pattern:
     """Which layers select keys anew: a list, a word of F and S, or one in every few."""
-    n_layers, types = hf["num_hidden_layers"], hf["indexer_types"]
+    n_layers = hf["num_hidden_layers"]
+    types = hf.per_layer("indexer_types", n_layers)
     if types is None and "index_topk_pattern" in hf and hf["index_topk_pattern"] is not None:
         types = [{"F": "full", "S": "shared"}.get(kind, kind) for kind in hf["index_topk_pattern"]]
     if types is None:
@@ -213,17 +220,24 @@ def _indexers(hf: HFConfig) -> Pattern:
 
 
 def _glm4_moe_lite(hf: HFConfig) -> Reading:
-    types = hf["mlp_layer_types"] or ["dense"] + ["sparse"] * (hf["num_hidden_layers"] - 1)
+    types = hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]) or ["dense"] + ["sparse"] * (
+        hf["num_hidden_layers"] - 1
+    )
     rotary = rotary_width(hf, "qk_rope_head_dim", always_partial=True)
     return _read(hf, types, mlp_bias=False, d_rotary=rotary)
 
 
 def _axk1(hf: HFConfig) -> Reading:
-    return _read(hf, hf["mlp_layer_types"] or every_nth(hf, 1), mlp_bias=False, mlp_norm=True)
+    return _read(
+        hf,
+        hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]) or every_nth(hf, 1),
+        mlp_bias=False,
+        mlp_norm=True,
+    )
 
 
 def _axk2(hf: HFConfig) -> Reading:
-    types = hf["mlp_layer_types"] or every_nth(hf, 1)
+    types = hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]) or every_nth(hf, 1)
     return _read(hf, types, mlp_bias=False, output_gate=True)
 
 

@@ -31,11 +31,14 @@ def deepseek_v4(c: DeepseekV4Config) -> Module:
         repeat=c.n_layers,
     )
     width = Axis("streams", c.n_streams * c.d_model)
-    last_mix = hyper_connection(("hc_fn", "hc_base", "hc_scale"), c.n_streams, width, 1)
+    # The files have neither the prefix nor the module of the names in memory.
+    stored_base = c.layout == "checkpoint" and c.task == "base"
+    place = "hc_head_" if stored_base else "hc_head.hc_"
+    last_mix = hyper_connection((f"{place}fn", f"{place}base", f"{place}scale"), c.n_streams, width, 1)
     model = (
-        embedding("embed_tokens", Axis("vocab", c.vocab_size), embed),
+        embedding("embed" if stored_base else "embed_tokens", Axis("vocab", c.vocab_size), embed),
         _stored(block) if c.layout == "checkpoint" else block,
-        last_mix._replace(name="hc_head"),
+        last_mix,
         rms_norm("norm", embed),
         *_rotary(c),
     )

@@ -9,6 +9,7 @@ from sizer.architectures.registry import Reading
 from sizer.core.config import Config, check_sizes
 from sizer.core.dims import Dim, divide
 from sizer.core.pattern import Pattern
+from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -105,12 +106,15 @@ def _share(width: Dim, rate: Dim) -> Dim:
     return divide(width, rate, names="width / rate")
 
 
-_KINDS = {
+# Kinds of layers, by their names in transformers and by the ratios of the published files.
+_KINDS: dict[str | int, str] = {
     "sliding_attention": "sliding",
     "compressed_sparse_attention": "sparse",
     "heavily_compressed_attention": "heavy",
+    0: "sliding",
+    4: "sparse",
+    128: "heavy",
 }
-_KIND_OF_RATIO = {0: "sliding", 4: "sparse", 128: "heavy"}
 
 
 def _deepseek_v4(hf: HFConfig) -> Reading:
@@ -123,8 +127,8 @@ def _deepseek_v4(hf: HFConfig) -> Reading:
             DeepseekV4Config,
             layers=Pattern(_layer_kinds(hf, n_layers)),
             routers=Pattern(_router_kinds(hf, n_layers)),
-            heavy_rate=hf.get("compress_rate_hca", rates["heavily_compressed_attention"]),
-            sparse_rate=hf.get("compress_rate_csa", rates["compressed_sparse_attention"]),
+            heavy_rate=hf.get("compress_rate_hca") or rates["heavily_compressed_attention"],
+            sparse_rate=hf.get("compress_rate_csa") or rates["compressed_sparse_attention"],
             n_output_groups=hf["o_groups"],
             output_lora_rank=hf["o_lora_rank"],
             n_streams=hf["hc_mult"],
@@ -135,17 +139,22 @@ def _deepseek_v4(hf: HFConfig) -> Reading:
 
 
 def _layer_kinds(hf: HFConfig, n_layers: int) -> tuple[str, ...]:
-    if hf["layer_types"] is not None:
-        return tuple(_KINDS.get(kind, kind) for kind in hf["layer_types"][:n_layers])
-    ratios = hf.get("compress_ratios")
-    if ratios is not None:
-        return tuple(_KIND_OF_RATIO.get(ratio, str(ratio)) for ratio in ratios[:n_layers])
-    kinds = ["heavy", "heavy", *("sparse" if i % 2 else "heavy" for i in range(n_layers))]
-    return tuple(kinds[:n_layers])
+    types: list[str | int] | None = hf.per_layer("layer_types", n_layers)
+    if types is None:
+        types = hf.per_layer("compress_ratios", n_layers)
+    if types is None:
+        kinds = ["heavy", "heavy", *("sparse" if i % 2 else "heavy" for i in range(n_layers))]
+        return tuple(kinds[:n_layers])
+    unknown = [kind for kind in types if kind not in _KINDS]
+    if unknown:
+        raise InvalidConfig(
+            f"{clip(repr(unknown[0]))} is no kind of layer; use {', '.join(map(str, _KINDS))}"
+        )
+    return tuple(_KINDS[kind] for kind in types)
 
 
 def _router_kinds(hf: HFConfig, n_layers: int) -> tuple[str, ...]:
-    types = hf["mlp_layer_types"]
+    types = hf.per_layer("mlp_layer_types", n_layers)
     if types is None:
         n_hash = hf.get("num_hash_layers", 3)
         types = ["hash_moe" if i < n_hash else "moe" for i in range(n_layers)]

@@ -166,7 +166,7 @@ def _dots3_note(hf: HFConfig) -> Reading:
 
 def _layer_kinds(hf: HFConfig, n_layers: int) -> tuple[str, ...]:
     use_dsa = hf.get("use_dsa", None if "per_layer_config" in hf else True)
-    types = hf["layer_types"]
+    types = hf.per_layer("layer_types", n_layers)
     if types is None:
         sliding = hf.get("use_sliding_window", True)
         full = "full" if use_dsa is False else "indexed"
@@ -194,7 +194,7 @@ def _sliding_sizes(hf: HFConfig, kinds: tuple[str, ...]) -> dict[str, int]:
 
 
 def _mlp_types(hf: HFConfig, n_layers: int) -> list[str]:
-    types: list[str] | None = hf["mlp_layer_types"]
+    types: list[str] | None = hf.per_layer("mlp_layer_types", n_layers)
     if types is not None:
         return types
     first, step = hf.get("first_k_dense_replace", 1), hf.get("moe_layer_freq", 1)

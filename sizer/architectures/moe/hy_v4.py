@@ -78,12 +78,15 @@ ARCHITECTURES = {"hy_v4": Architecture(HYV4Config, hy_v4)}
 
 def _hy_v4(hf: HFConfig) -> Reading:
     n_layers = hf["num_hidden_layers"]
-    selecting = hf["indexer_types"] or ["full", *("shared" if i % 4 else "full" for i in range(n_layers))]
+    selecting = hf.per_layer("indexer_types", n_layers) or [
+        "full",
+        *("shared" if i % 4 else "full" for i in range(n_layers)),
+    ]
     return Reading(
         "hy_v4",
         hf.fill(
             HYV4Config,
-            **kinds_of_mlp(hf["mlp_layer_types"], n_layers, 1),
+            **kinds_of_mlp(hf.per_layer("mlp_layer_types", n_layers), n_layers, 1),
             n_streams=hf["hc_mult"],
             n_shared_experts=hf["n_shared_experts"] or None,
             indexers=Pattern(

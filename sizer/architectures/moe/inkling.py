@@ -172,7 +172,8 @@ ARCHITECTURES = {"inkling": Architecture(InklingConfig, inkling)}
 
 
 def _inkling_text(hf: HFConfig) -> Reading:
-    n_layers, types = hf["num_hidden_layers"], hf["layer_types"]
+    n_layers = hf["num_hidden_layers"]
+    types = hf.per_layer("layer_types", n_layers)
     if types is None:
         local = hf["local_layer_ids"]
         near = set(local) if local is not None else {i for i in range(n_layers) if (i + 1) % 6}
@@ -187,7 +188,7 @@ def _inkling_text(hf: HFConfig) -> Reading:
         "inkling",
         hf.fill(
             InklingConfig,
-            **kinds_of_mlp(hf["mlp_layer_types"], n_layers, n_dense),
+            **kinds_of_mlp(hf.per_layer("mlp_layer_types", n_layers), n_layers, n_dense),
             layers=Pattern(kinds),
             sliding_heads=hf["swa_num_attention_heads"],
             sliding_kv_heads=hf["swa_num_key_value_heads"],

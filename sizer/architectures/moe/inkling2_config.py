@@ -95,7 +95,8 @@ def _inkling2_loop_text(hf: HFConfig) -> Reading:
 
 
 def _read(hf: HFConfig, first: int, end: int, **given: int | None) -> Reading:
-    n_layers, types = hf["num_hidden_layers"], hf["layer_types"]
+    n_layers = hf["num_hidden_layers"]
+    types = hf.per_layer("layer_types", n_layers)
     if types is None:
         types = ["hybrid_sliding" if (i + 1) % 6 else "hybrid" for i in range(n_layers)]
     kinds = []

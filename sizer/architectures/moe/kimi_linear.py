@@ -153,7 +153,7 @@ ARCHITECTURES = {"kimi_linear": Architecture(KimiLinearConfig, kimi_linear)}
 
 def _read(hf: HFConfig, layer_types: list[str], first_dense: int, **given: Any) -> Reading:
     n_layers = hf["num_hidden_layers"]
-    types = hf["mlp_layer_types"]
+    types = hf.per_layer("mlp_layer_types", n_layers)
     kinds = tuple("full" if kind == "full_attention" else "linear" for kind in layer_types[:n_layers])
     return Reading(
         "kimi_linear",
@@ -171,7 +171,8 @@ def _read(hf: HFConfig, layer_types: list[str], first_dense: int, **given: Any) 
 
 def _kimi_linear(hf: HFConfig) -> Reading:
     nested = hf.get("linear_attn_config") or {}
-    n_layers, types = hf["num_hidden_layers"], hf["layer_types"]
+    n_layers = hf["num_hidden_layers"]
+    types = hf.per_layer("layer_types", n_layers)
     if types is None and "full_attn_layers" in nested and "kda_layers" in nested:
         # These count from one.
         full = set(nested["full_attn_layers"])
@@ -189,9 +190,9 @@ def _kimi_linear(hf: HFConfig) -> Reading:
 
 
 def _bailing_hybrid(hf: HFConfig) -> Reading:
-    group = hf["layer_group_size"]
-    types = hf["layer_types"] or [
-        "linear_attention" if (i + 1) % group else "full_attention" for i in range(hf["num_hidden_layers"])
+    n_layers, group = hf["num_hidden_layers"], hf["layer_group_size"]
+    types = hf.per_layer("layer_types", n_layers) or [
+        "linear_attention" if (i + 1) % group else "full_attention" for i in range(n_layers)
     ]
     # A file of transformers has the sizes of delta attention under names of their own; in one of
     # the original, they are those of attention.

@@ -105,7 +105,8 @@ class Qwen4ExpConfig(Config):
 
 
 def _qwen4_exp_text(hf: HFConfig) -> Reading:
-    n_layers, types = hf["num_hidden_layers"], hf["layer_types"]
+    n_layers = hf["num_hidden_layers"]
+    types = hf.per_layer("layer_types", n_layers)
     if types is None:
         every = hf.get("full_attention_interval", 4)
         types = ["linear_attention" if (i + 1) % every else "indexed_attention" for i in range(n_layers)]

@@ -196,7 +196,7 @@ ARCHITECTURES = {"zaya": Architecture(ZayaConfig, zaya)}
 
 def _zaya(hf: HFConfig) -> Reading:
     n_layers = hf["num_hidden_layers"]
-    kinds = (hf["layer_types"] or ["hybrid"] * n_layers)[:n_layers]
+    kinds = (hf.per_layer("layer_types", n_layers) or ["hybrid"] * n_layers)[:n_layers]
     rope = hf.get("rope_parameters")
 
     def rotary(kind: str) -> int:
