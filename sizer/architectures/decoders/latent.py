@@ -37,6 +37,7 @@ class LatentConfig(Config):
     d_nope: Dim
     d_rope: Dim
     d_value: Dim | None = None
+    d_qk: Dim | None = None
     d_ff: Dim
     vocab_size: Dim
     q_lora_rank: Dim | None = None
@@ -57,6 +58,7 @@ class LatentConfig(Config):
         "d_nope": "Dn",
         "d_rope": "Dr",
         "d_value": "Dv",
+        "d_qk": "Dqk",
         "d_rotary": "Drb",
         "n_index_heads": "Hi",
         "d_index": "Di",
@@ -67,6 +69,7 @@ class LatentConfig(Config):
         "d_nope": "width of a query or key head without positions",
         "d_rope": "width of its rotary part, shared by the heads",
         "d_value": "width of a value head",
+        "d_qk": "width of a query or key head",
         "d_rotary": "width of the rotary frequencies kept in memory",
         "n_index_heads": "heads of the indexer",
         "d_index": "width of one head of the indexer",
@@ -75,7 +78,7 @@ class LatentConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        self.derive(d_rotary=self.d_rope)
+        self.derive(d_rotary=self.d_rope, d_qk=self.d_nope + self.d_rope)
         if self.d_value is None:
             self.derive(d_value=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
 
@@ -135,13 +138,13 @@ def latent_attention(c: Any, embed: Axis, more: tuple[Module | Leaf, ...] = ()) 
 
 def latent_queries(c: Any, embed: Axis) -> tuple[Module, ...]:
     """Queries from the residual stream, or from a latent of rank Rq."""
-    queries = heads_axis("heads", c.n_heads, c.d_nope + c.d_rope)
+    queries = heads_axis("heads", c.n_heads, c.d_qk)
     if c.q_lora_rank is None:
         return (linear("q_proj", queries, embed),)
     rank = Axis("q_rank", c.q_lora_rank)
     down = (linear("q_a_proj", rank, embed, bias=c.attention_bias), rms_norm("q_a_layernorm", rank))
     if c.output_gate:
-        both = heads_axis("heads", c.n_heads, c.d_nope + c.d_rope + c.d_value)
+        both = heads_axis("heads", c.n_heads, c.d_qk + c.d_value)
         name = "q_b_proj" if c.layout == "checkpoint" else "q_gate_proj"
         return (*down, linear(name, both, 2 * rank))
     return (*down, linear("q_b_proj", queries, rank))
@@ -152,7 +155,7 @@ def latent_core(c: Any) -> tuple[Op | State, ...]:
     sizes = {
         "heads": c.n_heads,
         "kv_heads": c.n_heads,
-        "d_qk": c.d_nope + c.d_rope,
+        "d_qk": c.d_qk,
         "d_v": c.d_value,
         "window": c.window if c.index_top_k is None else c.index_top_k,
     }

@@ -190,6 +190,11 @@ def _deepseek_v3(hf: HFConfig) -> Reading:
     return _read(hf, None, mlp_bias=False)
 
 
+def _sarvam_mla(hf: HFConfig) -> Reading:
+    # The `head_dim` of its older files means something else.
+    return _read(hf, None, mlp_bias=False, d_rotary=hf["qk_rope_head_dim"])
+
+
 def _deepseek_v32(hf: HFConfig) -> Reading:
     more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
     return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False, **more)
@@ -250,5 +255,5 @@ HF_READERS = {
     "glm4_moe_lite": _glm4_moe_lite,
     "glm_moe_dsa": _glm_moe_dsa,
     "kimi_k2": _deepseek_v3,
-    "sarvam_mla": _deepseek_v3,
+    "sarvam_mla": _sarvam_mla,
 }

@@ -85,6 +85,7 @@ def _attentions(c: Dots3Config, embed: Axis) -> tuple[Module, ...]:
         kv_lora_rank=c.sliding_kv_lora_rank,
         d_nope=c.sliding_nope,
         d_rope=c.sliding_rope,
+        d_qk=None,
         d_value=c.sliding_value,
     )
     kinds = {"indexed": replace(c, window=None), "full": replace(unindexed, window=None), "sliding": sliding}

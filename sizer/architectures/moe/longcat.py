@@ -97,6 +97,7 @@ def _longcat_flash(hf: HFConfig) -> Reading:
             top_k=hf["moe_topk"],
             n_zero_experts=hf["zero_expert_num"] or None,
             router_bias=bias,
+            d_qk=hf["qk_head_dim"],
             mlp_bias=False,
             d_rotary=rotary_width(hf, "head_dim"),
         ),
