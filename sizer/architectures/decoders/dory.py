@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import buffer, embedding, gated_mlp, linear
+from sizer.core.layers import attention_core, buffer, embedding, gated_mlp, linear
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Leaf, Module, Op, Param, State, heads_axis
+from sizer.core.tree import Axis, Module, Param, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -67,7 +67,7 @@ def dory(c: DoryConfig) -> Module:
         (
             Module("", parts, at=c.layers.layers(*once)),
             Module("", parts, at=c.layers.layers(*looped), uses=c.n_loops),
-            *_caches(c),
+            *_cores(c),
         ),
         repeat=c.n_layers,
     )
@@ -92,7 +92,6 @@ def _attention(c: DoryConfig, embed: Axis) -> Module:
             linear("k_proj", kv_heads, embed, bias=c.attention_bias),
             linear("v_proj", kv_heads, embed, bias=c.attention_bias),
             Param("sqk", (heads,)),
-            Op("core", "attention", _core_sizes(c)),
             linear("g_proj" if c.layout == "checkpoint" else "gate_proj", heads, embed),
             Param("s_gate", (heads,)),
             linear("o_proj", embed, heads, bias=c.attention_bias),
@@ -101,26 +100,25 @@ def _attention(c: DoryConfig, embed: Axis) -> Module:
     )
 
 
-def _core_sizes(c: DoryConfig) -> dict[str, Dim | None]:
-    return {"heads": c.n_heads, "kv_heads": c.n_kv_heads, "d_qk": c.d_head, "d_v": c.d_head, "window": None}
-
-
 def _feed_forward(c: DoryConfig, embed: Axis) -> Module:
     ffn = Axis("ffn", c.d_ff)
     dense = gated_mlp("mlp", ffn, embed, bias=c.mlp_bias, act=c.act)
     return dense._replace(children=(Param("suv_gate", (ffn,)), Param("suv_up", (ffn,)), *dense.children))
 
 
-def _caches(c: DoryConfig) -> tuple[Module, ...]:
-    """The keys and values of each kind of layer; of every loop, or of the last alone."""
+def _cores(c: DoryConfig) -> tuple[Module, ...]:
+    """Scores and mixing in each kind of layer; decoding keeps the keys and values of every loop,
+    or of the last alone."""
 
-    def cache(kind: str) -> Module:
+    def core(kind: str) -> Module:
         window = c.window if kind.endswith("sliding") else None
-        state: Leaf = State("kv", per_token=2 * c.n_kv_heads * c.d_head, window=window)
-        uses = c.n_loops if kind.startswith("loop") and not c.last_loop_cached else None
-        return Module("self_attn", (state,), at=c.layers.layers(kind), uses=uses, component="attention")
+        op, cache = attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=window)
+        looped = c.n_loops if kind.startswith("loop") else None
+        kept = Module("", (cache,), uses=None if c.last_loop_cached else looped)
+        parts = (Module("", (op,), uses=looped), kept)
+        return Module("self_attn", parts, component="attention", at=c.layers.layers(kind))
 
-    return tuple(cache(kind) for kind in dict.fromkeys(c.layers.kinds))
+    return tuple(core(kind) for kind in dict.fromkeys(c.layers.kinds))
 
 
 def _rotary(c: DoryConfig) -> tuple[Module, ...]:
