@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sizer.core.dims import Dim
 from sizer.core.tree import Axis, Buffer, Leaf, Module, Op, Param, State
 
@@ -134,6 +136,7 @@ def routed_experts(
     layout: str,
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
     act: str = "silu",
+    bias: bool = False,
 ) -> Module:
     """The routed experts of a MoE layer: E gated MLPs, of which a token visits `top_k`.
 
@@ -141,7 +144,7 @@ def routed_experts(
     two tensors, `gate_up_proj [E, 2F, D]` and `down_proj [E, D, F]`.
     """
     if layout == "checkpoint":
-        expert = gated_mlp(name, ffn, embed, act=act, names=names, component="experts")
+        expert = gated_mlp(name, ffn, embed, bias=bias, act=act, names=names, component="experts")
         return expert._replace(repeat=experts.size, active=top_k)
     return Module(
         name,
@@ -162,3 +165,18 @@ def stacked(name: str, experts: Axis, top_k: Dim, out: Axis, inp: Axis) -> Param
 def buffer(name: str, *axes: Axis, persistent: bool = True, component: str = "other") -> Buffer:
     """A stored tensor that is not learned."""
     return Buffer(name, axes, persistent, component)
+
+
+def renamed(module: Module, names: Mapping[str, str]) -> Module:
+    """The same tree with other names, for a checkpoint that has its own.
+
+    >>> renamed(Module("attn", (Param("scale", ()),)), {"attn": "attention"}).name
+    'attention'
+    """
+    children = tuple(
+        renamed(child, names)
+        if isinstance(child, Module)
+        else child._replace(name=names.get(child.name, child.name))
+        for child in module.children
+    )
+    return module._replace(name=names.get(module.name, module.name), children=children)

@@ -1,8 +1,8 @@
 """Hugging Face `config.json`: the values in the file, and behind them the defaults of its model type.
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
-answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of that model type, read off
-transformers and kept in `presets/huggingface/model_types.jsonl`.
+answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ _USUAL = (
     "base",
 )
 
+# Model types whose checkpoints bring code of their own, which is that of a type transformers has.
+_SAME_AS = {"kimi_k2": "deepseek_v3", "RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 
 # Keys of any file, whatever its model type.
 _ALWAYS_KNOWN = (
@@ -124,6 +126,15 @@ class HFConfig(Mapping[str, Any]):
             return default
         return self[key]
 
+    def per_layer(self, key: str, n_layers: int) -> list[Any] | None:
+        """A list with an entry for each layer, or `None`; one that is too short is an error."""
+        values = self.get(key)
+        if values is None:
+            return None
+        if not isinstance(values, list | tuple) or len(values) < n_layers:
+            raise InvalidConfig(f"{self.name}: {key} must be a list of {n_layers} entries, one a layer")
+        return list(values[:n_layers])
+
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
         return any(spelling in self.values_in_file for spelling in (key, *self._spellings(key)))
@@ -158,6 +169,14 @@ class HFConfig(Mapping[str, Any]):
         if isinstance(labels, Mapping):
             return len(labels)
         return int(self.values_in_file.get("num_labels", 2))
+
+    @property
+    def saved_by_transformers_5(self) -> bool:
+        """Whether transformers 5 wrote the file: it ties and names a few tensors in its own way.
+
+        Files of published checkpoints are mostly older, and then what they store decides.
+        """
+        return str(self.values_in_file.get("transformers_version", "")).startswith("5.")
 
     def unknown_keys(self) -> list[str]:
         """Keys of the file that neither transformers nor a reader knows; misspelt sizes are errors."""
@@ -227,10 +246,11 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
+    line = _lines().get(_SAME_AS.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
+    record["model_type"] = model_type
     return record
 
 
@@ -243,6 +263,21 @@ def _lines() -> dict[str, str]:
         return {
             line[len(start) : line.index('"', len(start))]: line for line in file if line.startswith(start)
         }
+
+
+def language_model(hf: HFConfig, model_type: str) -> HFConfig:
+    """The configuration of a multimodal model's language model, for a class that is that alone.
+
+    Its keys stand in `text_config`, or in the file itself where there is none.
+    """
+    known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
+    if hf.cls not in known:
+        raise UnknownName(
+            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
+        )
+    if hf["text_config"] is None:
+        return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
+    return hf.nested("text_config", model_type)
 
 
 def model_type_of_class(cls: str) -> list[str]:
@@ -283,12 +318,15 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     """The values of a file with some replaced; a key may be in our words or transformers'."""
     if not overrides:
         return dict(values)
-    changed = dict(values)
+    changed: dict[str, Any] = {}
     record = record_of(str(values.get("model_type", "")))
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
-        changed[_spelled(key, known, record)] = value
-    return changed
+        spelled = _spelled(key, known, record)
+        if spelled in changed:
+            raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
+        changed[spelled] = value
+    return {**values, **changed}
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:

@@ -57,6 +57,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "n_dense_layers": ("first_k_dense_replace", "leading_dense_block_count"),
     "q_lora_rank": ("attention.q_lora_rank",),
     "kv_lora_rank": ("attention.kv_lora_rank",),
+    "d_nope": ("qk_nope_head_dim",),
+    "d_rope": ("qk_rope_head_dim",),
+    "d_value": ("v_head_dim",),
+    "n_index_heads": ("index_n_heads",),
+    "d_index": ("index_head_dim",),
+    "index_top_k": ("index_topk",),
     "d_state": ("state_size", "ssm.state_size", "ssm_state_size", "mamba_d_state"),
     "window": ("sliding_window", "attention.sliding_window", "window_size"),
     "seq_len": ("sequence_length",),
@@ -165,9 +171,7 @@ def _value(field: Field[Any], value: Any) -> Any:
     if isinstance(value, Pattern | PerLayer):
         return value
     if kind.removesuffix(" | None") == "Part":
-        from sizer.architectures.registry import architecture
-
-        return value._replace(given=validated(value.given, architecture(value.architecture).config))
+        return value._replace(given=validated(value.given, value.kind))
     base = kind.removesuffix(" | None")
     adapter = _adapters().get(base)
     if base == "Pattern":
