@@ -39,9 +39,11 @@ def test_formula_imports_nothing_heavy() -> None:
 
 
 def test_public_names_change_only_on_purpose() -> None:
-    assert sorted(sizer.__all__) == sizer.__all__ == [
-        *("Checkpoint", "Model", "SizerError", "__version__", "load", "load_checkpoint", "presets")
-    ]
+    assert (
+        sorted(sizer.__all__)
+        == sizer.__all__
+        == [*("Checkpoint", "Model", "SizerError", "__version__", "load", "load_checkpoint", "presets")]
+    )
     assert all(hasattr(sizer, name) for name in sizer.__all__)
     with pytest.raises(AttributeError):
         _ = sizer.nonsense

@@ -105,14 +105,15 @@ def test_hostile_safetensors(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(data)
 
-    with pytest.raises(sizer.SizerError, match="model.safetensors") as caught:
+    with pytest.raises(sizer.SizerError, match=r"model\.safetensors") as caught:
         sizer.load_checkpoint(path).count()
     assert message in str(caught.value)
 
 
 def test_spaces_order_and_escapes_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    text = '{ "a\\u00e9" : {"shape" : [2, 3], "data_offsets":[0, 24], "dtype":"F32"},\n "__metadata__":{"k":"v"}}'
+    text = '{ "a\\u00e9" : {"shape" : [2, 3], "data_offsets":[0, 24], "dtype":"F32"},\n'
+    text += ' "__metadata__":{"k":"v"}}'
     path.write_bytes(raw(text.encode(), 24))
 
     found = sizer.load_checkpoint(path)

@@ -93,7 +93,11 @@ ROWS: list[tuple[str, dict[str, Entry], dict[str, Any], tuple[int, ...], dict[st
     ("awq", awq(), {}, (M, K), {"zero points": K // G * M // 8, "scales": K // G * M}),
     (
         "awq gemv",
-        {f"{Q}.qweight": ("I32", [M, K // 8]), f"{Q}.scales": ("F16", [M, 2]), f"{Q}.qzeros": ("I32", [M, 1])},
+        {
+            f"{Q}.qweight": ("I32", [M, K // 8]),
+            f"{Q}.scales": ("F16", [M, 2]),
+            f"{Q}.qzeros": ("I32", [M, 1]),
+        },
         {"quantization_config": {"quant_method": "awq", "bits": 4, "version": "gemv"}},
         (M, K),
         {"zero points": M, "scales": 2 * M},
@@ -188,7 +192,11 @@ ROWS: list[tuple[str, dict[str, Entry], dict[str, Any], tuple[int, ...], dict[st
     ),
     (
         "hqq of a configuration",
-        {f"{Q}.W_q": ("U8", [M // 2, K]), f"{Q}.scale": ("F16", [M * 4, 1]), f"{Q}.zero": ("F16", [M * 4, 1])},
+        {
+            f"{Q}.W_q": ("U8", [M // 2, K]),
+            f"{Q}.scale": ("F16", [M * 4, 1]),
+            f"{Q}.zero": ("F16", [M * 4, 1]),
+        },
         {"quantization_config": {"quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}}},
         (M * K,), {"scales": 4 * M, "zero points": 4 * M},
     ),

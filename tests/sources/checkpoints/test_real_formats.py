@@ -20,9 +20,20 @@ def torch() -> Any:
 
 def test_every_dtype_of_safetensors(tmp_path: Path, torch: Any) -> None:
     library = pytest.importorskip("safetensors.torch")
-    dtypes = (
-        "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int64 int32 int16 int8 uint8 bool".split()
-    )
+    dtypes = [
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+    ]
     tensors = {name: torch.zeros(3, 5).to(getattr(torch, name)) for name in dtypes}
     library.save_file({**tensors, "scalar": torch.tensor(1.0)}, tmp_path / "m.safetensors", {"format": "pt"})
 
@@ -127,7 +138,10 @@ SCHEMES: list[tuple[str, dict[str, Any], int]] = [
         {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": False}, K,
     ),
     ("float-quantized", {"num_bits": 8, "type": "float", "strategy": "channel"}, K),
-    ("float-quantized", {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [32, 32]}, K),
+    (
+        "float-quantized",
+        {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [32, 32]}, K,
+    ),
     ("int-quantized", {"num_bits": 8, "type": "int", "strategy": "channel"}, K),
     (
         "nvfp4-pack-quantized",
