@@ -166,6 +166,8 @@ class Walk:
         self.visited = 0
         self.found: list[Found] = []
         self.passed_over: dict[str, int] = {}
+        # Tensors made of others: the path, the class, the shape.
+        self.made_of_tensors: list[tuple[tuple[str, ...], str, tuple[int, ...]]] = []
         self._storages: dict[int, Storage] = {}
 
     def storages(self) -> Iterator[Storage]:
@@ -213,11 +215,16 @@ class Walk:
         args = call.args if isinstance(call.args, tuple) else ()
         if name in ("_rebuild_parameter", "_rebuild_parameter_with_state", "_rebuild_from_type_v2") and args:
             # A parameter around a tensor; a subclass, whose arguments hold the function to rebuild it.
-            inner = Call(args[0], args[2]) if name == "_rebuild_from_type_v2" and len(args) >= 3 else args[0]
+            inner = args[0]
+            if name == "_rebuild_from_type_v2" and len(args) >= 4:
+                inner = Call(args[0], args[2])
+                inner.state = args[3]
             self.visit(inner, path, depth + 1)
             return
         if name == "_rebuild_wrapper_subclass":
             # A tensor made of tensors, as TorchAO writes: they are in its state.
+            if len(args) >= 3 and isinstance(args[0], Global) and _sizes(args[2]):
+                self.made_of_tensors.append((path, args[0].name, tuple(args[2])))
             self.visit(call.state, path, depth + 1)
             return
         if name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_qtensor"):
@@ -265,13 +272,21 @@ def check_harmless(callee: Global, where: str) -> None:
         )
 
 
-def stored_tensors(walk: Walk, places: Mapping[str, Storage], file: str) -> list[StoredTensor]:
-    """The tensors found, as stored ones; those on the same piece of a storage are tied."""
+Made = dict[str, tuple[str, tuple[int, ...]]]
+
+
+def stored_tensors(walk: Walk, places: Mapping[str, Storage], file: str) -> tuple[list[StoredTensor], Made]:
+    """The tensors found, as stored ones, and those made of them by name.
+
+    Those on the same piece of a storage are tied.
+    """
     from sizer.sources.checkpoints.wrappers import named
 
     stored: list[StoredTensor] = []
     first: dict[tuple[str, int, tuple[int, ...]], str] = {}
-    for found, name in zip(walk.found, named([f.path for f in walk.found]), strict=True):
+    names = named([f.path for f in walk.found] + [path for path, _, _ in walk.made_of_tensors])
+    count = len(walk.found)
+    for found, name in zip(walk.found, names[:count], strict=True):
         assert found.storage is not None
         key = (found.storage.key, found.offset, found.shape)
         owner = first.setdefault(key, name)
@@ -289,4 +304,5 @@ def stored_tensors(walk: Walk, places: Mapping[str, Storage], file: str) -> list
                 owner if owner != name else None,
             )
         )
-    return stored
+    made = zip(names[count:], walk.made_of_tensors, strict=True)
+    return stored, {name: (kind, shape) for name, (_, kind, shape) in made}

@@ -79,6 +79,7 @@ def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> 
         whole.missing += part.missing
         whole.problems += part.problems
         whole.remarks += part.remarks
+        whole.made_of_tensors |= part.made_of_tensors
         names = {tensor.name for tensor in part.stored}
         if len(seen) + len(names) > MAX_TENSORS:
             raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")

@@ -85,6 +85,8 @@ class Contents:
         self.remarks = list(remarks)
         self.stated = dict(stated or {})
         self.files = list(files) or [path]
+        # Tensors that a pickle makes of others: name -> the class and the shape.
+        self.made_of_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path} ({self.format}), {len(self.stored)} tensors>"

@@ -124,8 +124,9 @@ def _walk(root: Any, path: str) -> Walk:
 
 
 def _contents(path: str, format: str, walk: Walk, places: dict[str, Storage]) -> Contents:
-    stored = stored_tensors(walk, places, os.path.basename(path))
+    stored, made = stored_tensors(walk, places, os.path.basename(path))
     contents = Contents(path, format, stored, files=[path])
+    contents.made_of_tensors = made
     if walk.passed_over:
         names = list(walk.passed_over)
         more = f" and {len(names) - 3} more kinds" if len(names) > 3 else ""

@@ -68,7 +68,7 @@ class Runs:
 
 
 HOSTILE: list[tuple[str, bytes, str]] = [
-    ("eval", PROTO + b"cbuiltins\neval\n(X\3\0\0\01+1tR.", "builtins.eval"),
+    ("eval", PROTO + b"cbuiltins\neval\n(X\x03\x00\x00\x001+1tR.", "builtins.eval"),
     ("subprocess", PROTO + b"csubprocess\nPopen\n)R.", "subprocess.Popen"),
     ("call of a call", PROTO + b"cbuiltins\ngetattr\n)R)R.", "the result of a call"),
     ("not a pickle", b"\x80\x02\xff", "unknown opcode"),
@@ -231,3 +231,33 @@ def test_a_legacy_file_cut_off_in_its_data_is_said(tmp_path: Path, torch: Any) -
     found = sizer.load_checkpoint(path)
 
     assert (found.count().total, found.complete) == (1000, False)
+
+
+@pytest.mark.torch
+def test_a_tensor_made_of_tensors(tmp_path: Path, torch: Any) -> None:
+    """As TorchAO's: a subclass with a shape of its own, and the tensors it is made of as attributes."""
+
+    class Packed(torch.Tensor):  # type: ignore[misc, name-defined]
+        def __new__(cls, qdata: Any, scale: Any, shape: Any) -> Any:
+            return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=torch.bfloat16)
+
+        def __init__(self, qdata: Any, scale: Any, shape: Any) -> None:
+            self.qdata = qdata
+            self.scale = scale
+
+        def __tensor_flatten__(self) -> tuple[list[str], None]:
+            return ["qdata", "scale"], None
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return torch.Tensor._make_wrapper_subclass(cls, (8, 16), dtype=torch.bfloat16)
+
+    Packed.__module__, Packed.__qualname__ = "test_torch_files", "Packed"
+    globals()["Packed"] = Packed
+    weight = Packed(torch.zeros(8, 8, dtype=torch.uint8), torch.zeros(8), (8, 16))
+    torch.save({"q.weight": weight, "norm.weight": torch.zeros(8)}, tmp_path / "m.bin")
+
+    found = sizer.load_checkpoint(tmp_path / "m.bin")
+
+    assert {t.name: t.shape for t in found.tensors()} == {"q.weight": (8, 16), "norm.weight": (8,)}
+    assert (found.count().total, found.count().helpers, found.problems) == (136, {"scales": 8}, [])

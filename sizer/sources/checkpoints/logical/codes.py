@@ -7,7 +7,7 @@ from typing import Any
 
 from sizer.sources.checkpoints.logical.values import integers_of, object_of
 from sizer.sources.checkpoints.logical.weights import Tensors
-from sizer.sources.checkpoints.stored import StoredTensor
+from sizer.sources.checkpoints.stored import StoredTensor, elements_of
 
 
 def bitsandbytes_4bit(tensors: Tensors, absmax: StoredTensor) -> bool:
@@ -173,3 +173,27 @@ def torchao(tensors: Tensors, tensor: StoredTensor) -> bool:
         tensors.problem("its metadata has a shape of more weights than are stored", name)
     tensors.weight(name, shape, params, f"TorchAO {kind}", tensor)
     return True
+
+
+def made_of_tensors(tensors: Tensors) -> None:
+    """Tensors that a pickle makes of others, as TorchAO's do: the largest part holds the weights."""
+    made = tensors.contents.made_of_tensors
+    parts: dict[str, list[StoredTensor]] = {}
+    for tensor in tensors.contents.stored:
+        steps = tensor.name.split(".")
+        for length in range(len(steps) - 1, 0, -1):
+            owner = ".".join(steps[:length])
+            if owner in made:
+                parts.setdefault(owner, []).append(tensor)
+                break
+    for name, found in parts.items():
+        kind, shape = made[name]
+        params = elements_of(shape, name)
+        largest = max(found, key=lambda t: t.bytes)
+        if params > 8 * largest.bytes:
+            tensors.problem(f"a {kind} of more weights than are stored", name)
+        for tensor in found:
+            zero = "zero" in tensor.name[len(name) :]
+            tensors.claimed[tensor.name] = "zero points" if zero else "scales"
+        del tensors.claimed[largest.name]
+        tensors.weight(name, shape, params, kind, largest)

@@ -244,6 +244,7 @@ def logical(contents: Contents) -> Logical:
 
     A stored tensor ends as a weight, as a part of one, or as a helper; none is dropped.
     """
+    from sizer.sources.checkpoints.logical.codes import made_of_tensors
     from sizer.sources.checkpoints.logical.names import classify
     from sizer.sources.checkpoints.logical.schemes import PLAIN_DTYPES, by_ending, of_dtype
 
@@ -252,6 +253,8 @@ def logical(contents: Contents) -> Logical:
         # A type of ggml says itself how it is packed.
         tensors.out.plain = contents.stored
         return tensors.out
+    if contents.made_of_tensors:
+        made_of_tensors(tensors)
     carriers = _carriers(tensors, PLAIN_DTYPES)
     left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
@@ -295,6 +298,8 @@ def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
     found = []
     for tensor in stored:
         name = tensor.name
+        if name in tensors.taken or name in tensors.claimed:
+            continue
         role = roles.get(name[name.rfind(".") + 1 :])
         if apart and name.startswith("<"):
             tensors.claimed[name] = names.apart(name)
