@@ -134,7 +134,7 @@ class Checkpoint:
                 for key in ("expert_used_count", "expert_count")
             ]
         else:
-            from sizer.sources.checkpoints.logical.weights import settings_of
+            from sizer.sources.checkpoints.logical.settings import settings_of
             from sizer.sources.values import ALIASES
 
             config = settings_of(self.contents).config

@@ -40,7 +40,7 @@ def command(model: Model | Checkpoint, expand: bool, layout: str, dtype: str) ->
     """
     dtypes.bits(dtype)
     if not isinstance(model, Model):
-        from sizer.report import checkpoint
+        from sizer.report import checkpoint_tensors
 
-        return checkpoint.tensors(model, expand=expand)
+        return checkpoint_tensors.report(model, expand=expand)
     return report.report(model, layout=layout, expand=expand, dtype=dtype)

@@ -1,8 +1,7 @@
-"""`sizer count` and `sizer tensors` of a checkpoint: what is stored, and what it stands for."""
+"""`sizer count` of a checkpoint: what is stored, and what it stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from sizer import __version__, units
@@ -32,7 +31,7 @@ def report(checkpoint: Checkpoint, *, by: str = "component", depth: int | None =
     def view() -> View:
         return View(
             table=_table(checkpoint, found, by, depth),
-            above=[f"{checkpoint.name}  ({_what(checkpoint)})"],
+            above=[f"{checkpoint.name}  ({what(checkpoint)})"],
             below=_below(checkpoint, found),
             notes=[*CONVENTIONS, *checkpoint.remarks],
         )
@@ -55,12 +54,14 @@ def talk(checkpoint: Checkpoint) -> list[str]:
     return lines
 
 
-def _what(checkpoint: Checkpoint) -> str:
+def what(checkpoint: Checkpoint) -> str:
+    """The format, the architecture and the schemes, in one line."""
     names = [checkpoint.format, checkpoint.architecture, *checkpoint.schemes]
     return ", ".join(name for name in names[:6] if name)
 
 
-def _head(checkpoint: Checkpoint) -> dict[str, Any]:
+def head(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The keys every document begins with."""
     return {
         "sizer_version": __version__,
         "model": checkpoint.name,
@@ -70,7 +71,8 @@ def _head(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _tail(checkpoint: Checkpoint) -> dict[str, Any]:
+def tail(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The keys every document ends with."""
     return {
         "missing": [{"file": m.file, "tensors": m.tensors, "bytes": m.bytes} for m in checkpoint.missing],
         "problems": checkpoint.problems,
@@ -86,7 +88,7 @@ def _document(checkpoint: Checkpoint, found: StoredCount, by: str, depth: int | 
     if by not in groupings:
         groupings[by] = _records(checkpoint, found, by, depth)
     return {
-        **_head(checkpoint),
+        **head(checkpoint),
         "params": {
             "total": found.total,
             "active": found.active,
@@ -102,7 +104,7 @@ def _document(checkpoint: Checkpoint, found: StoredCount, by: str, depth: int | 
         ],
         **{f"{name}s": records for name, records in groupings.items()},
         "schemes": [{"scheme": name, "weights": count} for name, count in checkpoint.schemes.items()],
-        **_tail(checkpoint),
+        **tail(checkpoint),
     }
 
 
@@ -128,19 +130,19 @@ def _grouped(weights: list[Weight], by: str, depth: int | None) -> list[tuple[st
     sums: dict[str, list[int]] = {}
     for weight in weights:
         if weight.kind == "param" and weight.tied_to is None:
-            found = sums.setdefault(_key(weight.name, by, depth), [0, 0, 0])
+            found = sums.setdefault(group(weight.name, by, depth), [0, 0, 0])
             found[0] += weight.params
             found[1] += sum(part.elements for part in weight.parts)
             found[2] += sum(part.bytes for part in weight.parts)
     return [(name, *values) for name, values in sums.items()]  # type: ignore[misc]
 
 
-def _key(name: str, by: str, depth: int | None) -> str:
+def group(name: str, by: str, depth: int | None) -> str:
     """The group of a tensor: layers keep their index, modules and tensors of equal layers are one.
 
-    >>> _key("model.layers.3.mlp.up_proj.weight", "module", None)
+    >>> group("model.layers.3.mlp.up_proj.weight", "module", None)
     'model.layers.*.mlp.up_proj'
-    >>> _key("model.layers.3.mlp.up_proj.weight", "layer", None)
+    >>> group("model.layers.3.mlp.up_proj.weight", "layer", None)
     'model.layers.3'
     """
     steps = name.split(".")
@@ -217,12 +219,12 @@ def _index_alone(checkpoint: Checkpoint) -> Report:
 
     def document() -> dict[str, Any]:
         return {
-            **_head(checkpoint),
+            **head(checkpoint),
             "params": {"total": None, "active": None, "embedding": None, "non_embedding": None},
             "stored": {"tensors": tensors, "elements": None, "bytes": total},
             "components": [],
             "readings": records,
-            **_tail(checkpoint),
+            **tail(checkpoint),
         }
 
     def view() -> View:
@@ -241,83 +243,3 @@ def _index_alone(checkpoint: Checkpoint) -> Report:
         )
 
     return Report("unknown", document, view, 1, talk(checkpoint))
-
-
-def tensors(checkpoint: Checkpoint, *, expand: bool = False) -> Report:
-    """Every tensor, logical ones first named; those of equal layers in one row unless `expand`."""
-
-    def records() -> Iterator[dict[str, Any]]:
-        for weight in checkpoint.logical.weights:
-            yield {
-                "name": weight.name,
-                "shape": list(weight.shape),
-                "formula": None,
-                "dtype": weight.dtype,
-                "component": weight.component,
-                "params": weight.params,
-                "kind": weight.kind,
-                "tied_to": weight.tied_to,
-                "scheme": weight.scheme or None,
-                "bytes": sum(part.bytes for part in weight.parts),
-                "file": weight.parts[0].file,
-            }
-        for helper in checkpoint.logical.helpers:
-            stored = helper.stored
-            yield {
-                "name": stored.name,
-                "shape": list(stored.shape),
-                "formula": None,
-                "dtype": stored.dtype,
-                "component": helper.component,
-                "params": 0,
-                "kind": "helper",
-                "tied_to": stored.tied_to,
-                "scheme": None,
-                "bytes": stored.bytes,
-                "file": stored.file,
-            }
-
-    def rows() -> list[dict[str, Any]]:
-        return list(records()) if expand else _folded(records())
-
-    def document() -> Any:
-        return records() if expand else {**_head(checkpoint), "tensors": rows(), **_tail(checkpoint)}
-
-    def view() -> View:
-        found = rows()
-        return View(
-            table=Table(
-                ("name", "shape", "dtype", "params", "component", ""),
-                [_cells(row) for row in found],
-                numbers=(3,),
-                records=[{**row, "shape": "×".join(map(str, row["shape"]))} for row in found],
-            ),
-            above=[f"{checkpoint.name}  ({_what(checkpoint)})"],
-            notes=checkpoint.remarks,
-        )
-
-    number = len(checkpoint.logical.weights) + len(checkpoint.logical.helpers)
-    return Report(str(number), document, view, int(not checkpoint.complete), talk(checkpoint))
-
-
-def _folded(records: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for tensors that differ in their layer alone."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in records:
-        name = _key(row["name"], "tensor", None)
-        key = (name, *row["shape"], row["dtype"], row["component"], row["kind"])
-        if key in found:
-            found[key]["copies"] += 1
-            found[key]["bytes"] += row["bytes"]
-        else:
-            found[key] = {**row, "name": name, "copies": 1}
-    return list(found.values())
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    said = [f"× {row['copies']}"] if row.get("copies", 1) > 1 else []
-    said += [row["kind"]] if row["kind"] != "param" else []
-    said += [row["scheme"]] if row["scheme"] else []
-    said += [f"is {row['tied_to']}"] if row["tied_to"] else []
-    shape = f"[{', '.join(map(str, row['shape']))}]"
-    return row["name"], shape, row["dtype"], f"{row['params']:,}", row["component"], ", ".join(said)

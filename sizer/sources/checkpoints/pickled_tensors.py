@@ -7,11 +7,11 @@ is refused; objects of other packages are passed over, and said.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sizer.errors import BadInput, clip
+from sizer.sources.checkpoints.harmless import check_harmless, is_plain
 from sizer.sources.checkpoints.pickles import Call, Dict, Global, Persistent
 from sizer.sources.checkpoints.stored import MAX_TENSORS, StoredTensor, elements_of
 
@@ -62,31 +62,6 @@ DTYPES = {
     "complex64": ("complex64", 8),
     "complex128": ("complex128", 16),
 }
-
-_PLAIN_BUILTINS = {
-    *("set", "frozenset", "dict", "list", "tuple", "slice", "object", "getattr"),
-    *("complex", "bytearray", "bytes", "int", "float", "str", "bool"),
-}
-# Functions and classes of the standard library that make plain data.
-_PLAIN = {
-    "collections": {"OrderedDict", "defaultdict", "Counter", "deque", "namedtuple"},
-    "builtins": _PLAIN_BUILTINS,
-    "__builtin__": _PLAIN_BUILTINS | {"unicode", "long"},
-    "copyreg": {"_reconstructor", "__newobj__"},
-    "copy_reg": {"_reconstructor", "__newobj__"},
-    "argparse": {"Namespace"},
-    "types": {"SimpleNamespace", "MappingProxyType"},
-    "pathlib": {"Path", "PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath", "PurePath"},
-    "datetime": {"datetime", "date", "time", "timedelta", "timezone"},
-    "decimal": {"Decimal"},
-    "fractions": {"Fraction"},
-    "uuid": {"UUID"},
-    "_codecs": {"encode"},
-    "functools": {"partial"},
-    "enum": {"Enum", "IntEnum"},
-    "random": {"Random"},
-}
-_TORCH_PLAIN = ("torch.Size", "torch.device", "torch.dtype", "torch.serialization._get_layout")
 
 
 class Storage:
@@ -205,7 +180,7 @@ class Walk:
             self._tensor(name, call, path, depth)
             return
         check_harmless(callee, self.where)
-        if callee.module not in _PLAIN and callee.path not in _TORCH_PLAIN:
+        if not is_plain(callee):
             self.passed_over[callee.path] = self.passed_over.get(callee.path, 0) + 1
         self.visit(call.args, path, depth + 1)
         self._pairs(call.items, path, depth)
@@ -259,17 +234,6 @@ class Walk:
         self.found.append(tensor)
         if len(self.found) > MAX_TENSORS:
             raise BadInput(f"{clip(self.where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-
-
-def check_harmless(callee: Global, where: str) -> None:
-    """Refuse a call that a file of weights has no need of."""
-    top = callee.module.split(".")[0]
-    plain = callee.name in _PLAIN.get(callee.module, ())
-    if not plain and (top in sys.stdlib_module_names or top in ("__builtin__", "copy_reg", "nt", "posix")):
-        raise BadInput(
-            f"{clip(where)} is refused: its pickle calls {clip(callee.path)}, which no file of weights needs "
-            "(sizer runs nothing; do not load this file)"
-        )
 
 
 Made = dict[str, tuple[str, tuple[int, ...]]]

@@ -20,6 +20,7 @@ from making import gguf, header, raw
 
 import sizer
 from sizer.report import checkpoint as report
+from sizer.report import checkpoint_tensors
 from sizer.sources.checkpoints import scan
 
 FIXTURES = sorted((ROOT / "tests" / "fixtures" / "checkpoints").iterdir())
@@ -51,7 +52,7 @@ def answers(path: Path, data: bytes) -> None:
         assert answer.value
         answer.document()
         answer.view()
-        list(report.tensors(found, expand=True).document())
+        list(checkpoint_tensors.report(found, expand=True).document())
     except sizer.SizerError as error:
         message = str(error)
     else:
