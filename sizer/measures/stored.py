@@ -105,8 +105,8 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
 
     is_gguf = logical.is_gguf
     for tensor in logical.plain:
-        component, kind = classify(tensor.name, tensor, is_gguf)
-        elements = tensor.elements
+        name, elements = tensor.name, tensor.elements
+        component, kind = classify(name, tensor, is_gguf)
         if tensor.tied_to is not None:
             tied += elements
             add(component, tensor, 0)
@@ -116,7 +116,7 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
             add("buffers", tensor, 0)
             continue
         total += elements
-        if component == "experts" and is_routed(tensor.name):
+        if component == "experts" and is_routed(name):
             routed += elements
         # As `add`, written out: this runs for every tensor.
         found = sums.get((component, tensor.dtype))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, sub
 from typing import Any
 
 from sizer.errors import BadInput, UnknownName, clip
@@ -148,14 +149,13 @@ def _by_column(header: bytes, at: int, where: str, file: str) -> list[StoredTens
         (dtype, dims): _kind(dtype.decode(), _dims(dims, where, name), name, where)
         for (dtype, dims), name in first.items()
     }
-    base = 8 + len(header)
-    stored = []
-    for name, key, begin, end in zip(names, written, begins, ends, strict=True):
-        shape, kind, elements, size = kinds[key]
-        if end - begin != size:
-            raise _span(name, kinds[key], begin, end, where)
-        stored.append(StoredTensor(name, shape, kind, elements, size, file, base + begin))
-    return stored
+    shapes, dtypes, elements, sizes = zip(*map(kinds.__getitem__, written), strict=True)
+    spans = list(map(sub, ends, begins))
+    if spans != list(sizes):
+        wrong = next(i for i, span in enumerate(spans) if span != sizes[i])
+        raise _span(names[wrong], kinds[written[wrong]], begins[wrong], ends[wrong], where)
+    offsets = map((8 + len(header)).__add__, begins)
+    return list(map(StoredTensor, names, shapes, dtypes, elements, sizes, repeat(file), offsets))
 
 
 def _by_entry(header: bytes, at: int, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
@@ -247,6 +247,14 @@ def _span(
 def _checked(stored: list[StoredTensor], where: str, start: int, room: int) -> int:
     """The end of the data, after a check that the tensors follow each other without hole or overlap."""
     at = start
+    for tensor in stored:
+        if tensor.offset != at:
+            break
+        at += tensor.bytes
+    else:
+        # In order, as they nearly always are.
+        return _filled(at, start, room, where)
+    at = start
     for tensor in sorted(stored, key=attrgetter("offset", "bytes")):
         assert tensor.offset is not None
         if tensor.offset != at:
@@ -256,6 +264,11 @@ def _checked(stored: list[StoredTensor], where: str, start: int, room: int) -> i
                 f"and {how}, which ends at byte {at - start:,}"
             )
         at += tensor.bytes
+    return _filled(at, start, room, where)
+
+
+def _filled(at: int, start: int, room: int, where: str) -> int:
+    """The end of the data, which the file may not go beyond."""
     if at - start < room:
         raise BadInput(
             f"{clip(where)}: {room - (at - start):,} bytes follow the last tensor, unknown to the header"

@@ -75,7 +75,7 @@ def value(data: bytes, at: int, where: str, most: int = MAX_VALUE) -> tuple[Any,
         raise BadInput(f"{clip(where)} is nested too deeply at byte {at:,}") from None
     except ValueError:
         raise BadInput(f"{clip(where)} is not valid JSON at byte {at:,}") from None
-    return found, at + len(piece[:end].encode("utf-8", "surrogateescape"))
+    return found, at + (end if piece.isascii() else len(piece[:end].encode("utf-8", "surrogateescape")))
 
 
 def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tuple[dict[str, str], int]:
