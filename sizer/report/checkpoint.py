@@ -6,6 +6,7 @@ from typing import Any
 
 from sizer import __version__, units
 from sizer.checkpoint import Checkpoint
+from sizer.errors import printable
 from sizer.measures.stored import StoredCount
 from sizer.report.report import Report, Table, View
 from sizer.sources.checkpoints.logical.weights import Weight
@@ -33,7 +34,7 @@ def report(checkpoint: Checkpoint, *, by: str = "component", depth: int | None =
             table=_table(checkpoint, found, by, depth),
             above=[f"{checkpoint.name}  ({what(checkpoint)})"],
             below=_below(checkpoint, found),
-            notes=[*CONVENTIONS, *checkpoint.remarks],
+            notes=[*CONVENTIONS, *map(printable, checkpoint.remarks)],
         )
 
     return Report(str(found.total), document, view, int(not checkpoint.complete), talk(checkpoint))
@@ -45,10 +46,10 @@ def talk(checkpoint: Checkpoint) -> list[str]:
     for missing in checkpoint.missing[:5]:
         size = f" of {missing.bytes:,} bytes, a Git LFS pointer not downloaded" if missing.bytes else ""
         tensors = f", with {missing.tensors:,} of the tensors" if missing.tensors else ""
-        lines.append(f"missing: {missing.file}{size}{tensors}")
+        lines.append(f"missing: {printable(missing.file)}{size}{tensors}")
     if len(checkpoint.missing) > 5:
         lines.append(f"missing: {len(checkpoint.missing) - 5:,} more files")
-    lines += checkpoint.problems[:10]
+    lines += map(printable, checkpoint.problems[:10])
     if lines:
         lines.append(f"{checkpoint.name} is not whole or not clear: the count is of what is known so far")
     return lines
@@ -57,7 +58,7 @@ def talk(checkpoint: Checkpoint) -> list[str]:
 def what(checkpoint: Checkpoint) -> str:
     """The format, the architecture and the schemes, in one line."""
     names = [checkpoint.format, checkpoint.architecture, *checkpoint.schemes]
-    return ", ".join(name for name in names[:6] if name)
+    return ", ".join(printable(name) for name in names[:6] if name)
 
 
 def head(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -162,7 +163,7 @@ def _table(checkpoint: Checkpoint, found: StoredCount, by: str, depth: int | Non
     records = _records(checkpoint, found, by, depth)
     rows = [
         (
-            r[by],
+            printable(r[by]),
             f"{r['params']:,}",
             units.share(r["params"], found.total),
             f"{r['elements']:,}",

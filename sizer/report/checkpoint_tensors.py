@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sizer.checkpoint import Checkpoint
+from sizer.errors import printable
 from sizer.report.checkpoint import group, head, tail, talk, what
 from sizer.report.report import Report, Table, View
 
@@ -60,7 +61,7 @@ def report(checkpoint: Checkpoint, *, expand: bool = False) -> Report:
                 records=[{**row, "shape": "×".join(map(str, row["shape"]))} for row in found],
             ),
             above=[f"{checkpoint.name}  ({what(checkpoint)})"],
-            notes=checkpoint.remarks,
+            notes=list(map(printable, checkpoint.remarks)),
         )
 
     number = len(checkpoint.logical.weights) + len(checkpoint.logical.helpers)
@@ -85,6 +86,13 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     said = [f"× {row['copies']}"] if row.get("copies", 1) > 1 else []
     said += [row["kind"]] if row["kind"] != "param" else []
     said += [row["scheme"]] if row["scheme"] else []
-    said += [f"is {row['tied_to']}"] if row["tied_to"] else []
+    said += [f"is {printable(row['tied_to'])}"] if row["tied_to"] else []
     shape = f"[{', '.join(map(str, row['shape']))}]"
-    return row["name"], shape, row["dtype"], f"{row['params']:,}", row["component"], ", ".join(said)
+    return (
+        printable(row["name"]),
+        shape,
+        row["dtype"],
+        f"{row['params']:,}",
+        row["component"],
+        ", ".join(said),
+    )

@@ -385,3 +385,14 @@ def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "link.bin").symlink_to("/dev/zero")
     with pytest.raises(sizer.SizerError, match="a device or a pipe"):
         sizer.load_checkpoint(tmp_path / "link.bin")
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(tmp_path: Path, sizer_cli: Run) -> None:
+    path = tmp_path / "x.safetensors"
+    entry = b'{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
+    path.write_bytes(raw(b'{"a\\n\\u001b[2J.weight":' + entry + b"}", 1))
+
+    _, out, err = sizer_cli("tensors", str(path))
+
+    assert "\x1b" not in out + err
+    assert r"a\n\x1b[2J.weight" in err
