@@ -32,7 +32,8 @@ def command(model: Model | Checkpoint, by: str, depth: int | None) -> Report:
 
     MODEL may be a file of weights (safetensors, GGUF, PyTorch), an index of such files, or a folder
     with either: then the weights that its tensors stand for are counted, from the headers alone. A
-    folder with a config.json is counted by its configuration; name the file in it to count the file.
+    folder with a config.json is counted by its configuration; name the file in it, or the index, to
+    count the weights. One of several numbered files stands for them all.
     Exit 1, and a word on standard error, where a file is missing, cut off, or contradicts another.
 
     \b

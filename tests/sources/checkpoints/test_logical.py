@@ -342,6 +342,8 @@ BUFFERS: list[tuple[str, Entry, int]] = [
     ("model.layers.3.mlp.gate.e_score_correction_bias", ("F32", [256]), 256),
     ("bn.running_mean", ("F32", [8]), 8),
     ("bn.num_batches_tracked", ("I64", []), 1),
+    ("transformer.h.0.attn.attention.bias", ("U8", [1, 1, 8, 8]), 64),
+    ("embeddings.position_ids", ("I32", [1, 64]), 64),
     # A bias of that name is one where it has one axis.
     ("h.0.attn.bias", ("F32", [8]), 0),
 ]
@@ -447,3 +449,81 @@ def test_llama_7b_with_its_rotary_buffers(tmp_path: Path) -> None:
     count = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors)).count()
 
     assert (count.total, count.buffers, count.bytes) == (6_738_415_616, 2048, 13_476_835_328)
+
+
+def test_llama_3_8b_in_gptq(tmp_path: Path) -> None:
+    """8,030,261,248 weights in 1,985,941,504 stored elements, the number that header readers print."""
+    tensors: dict[str, Entry] = {}
+    for tensor in sizer.load("llama-3-8b").tensors():
+        stem = tensor.name.removesuffix(".weight")
+        if not stem.endswith("_proj"):
+            tensors[tensor.name] = ("BF16", list(tensor.shape))
+            continue
+        outputs, inputs = tensor.shape
+        tensors[f"{stem}.qweight"] = ("I32", [inputs // 8, outputs])
+        tensors[f"{stem}.qzeros"] = ("I32", [inputs // 128, outputs // 8])
+        tensors[f"{stem}.scales"] = ("F16", [inputs // 128, outputs])
+        tensors[f"{stem}.g_idx"] = ("I32", [inputs])
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors))
+    count = found.count()
+
+    assert (count.total, count.elements) == (8_030_261_248, 1_985_941_504)
+    assert {t.name: t.shape for t in found.tensors()} == {
+        t.name: t.shape for t in sizer.load("llama-3-8b").tensors()
+    }
+    assert count.components == sizer.load("llama-3-8b").count().components
+
+
+def test_deepseek_v3_in_fp8(tmp_path: Path) -> None:
+    """684,531,386,000 stored elements: 684,489,830,400 weights, 41,540,496 scales, 15,104 router biases."""
+    D, experts = 7168, 256
+    tensors: dict[str, Entry] = {}
+
+    def linear(name: str, outputs: int, inputs: int) -> None:
+        tensors[f"{name}.weight"] = ("F8_E4M3", [outputs, inputs])
+        tensors[f"{name}.weight_scale_inv"] = ("F32", [-(-outputs // 128), -(-inputs // 128)])
+
+    def plain(name: str, *shape: int, dtype: str = "BF16") -> None:
+        tensors[name] = (dtype, list(shape))
+
+    def mlp(name: str, width: int) -> None:
+        linear(f"{name}.gate_proj", width, D)
+        linear(f"{name}.up_proj", width, D)
+        linear(f"{name}.down_proj", D, width)
+
+    for i in range(62):
+        layer = f"model.layers.{i}"
+        attention = f"{layer}.self_attn"
+        linear(f"{attention}.q_a_proj", 1536, D)
+        linear(f"{attention}.q_b_proj", 128 * 192, 1536)
+        linear(f"{attention}.kv_a_proj_with_mqa", 576, D)
+        linear(f"{attention}.kv_b_proj", 128 * 256, 512)
+        linear(f"{attention}.o_proj", D, 128 * 128)
+        plain(f"{attention}.q_a_layernorm.weight", 1536)
+        plain(f"{attention}.kv_a_layernorm.weight", 512)
+        plain(f"{layer}.input_layernorm.weight", D)
+        plain(f"{layer}.post_attention_layernorm.weight", D)
+        if i < 3:
+            mlp(f"{layer}.mlp", 18432)
+            continue
+        for expert in range(experts):
+            mlp(f"{layer}.mlp.experts.{expert}", 2048)
+        mlp(f"{layer}.mlp.shared_experts", 2048)
+        plain(f"{layer}.mlp.gate.weight", experts, D)
+        plain(f"{layer}.mlp.gate.e_score_correction_bias", experts, dtype="F32")
+    for name in ("model.embed_tokens", "lm_head", "model.layers.61.embed_tokens"):
+        plain(f"{name}.weight", 129280, D)
+    plain("model.layers.61.shared_head.head.weight", 129280, D)
+    plain("model.layers.61.eh_proj.weight", D, 2 * D)
+    for name in ("norm", "layers.61.enorm", "layers.61.hnorm", "layers.61.shared_head.norm"):
+        plain(f"model.{name}.weight", D)
+    config = {"n_routed_experts": 256, "num_experts_per_tok": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    count = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors)).count()
+
+    assert count.elements == 684_531_386_000
+    assert (count.total, count.helpers, count.buffers) == (684_489_830_400, {"scales": 41_540_496}, 15_104)
+    routed = 59 * 256 * 3 * 2048 * D
+    assert count.active == count.total - routed + routed // 32

@@ -187,7 +187,10 @@ def logical(contents: Contents) -> Logical:
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
     for tensor in left:
         name = tensor.name
-        if name not in claimed and name not in taken and tensor.dtype not in PLAIN_DTYPES:
+        if name in claimed or name in taken or tensor.dtype in PLAIN_DTYPES:
+            continue
+        # Masks and indices are small integers that need no scheme.
+        if classify(name, tensor)[1] == "param":
             of_dtype(tensors, tensor)
     if not taken and not claimed:
         out.plain = contents.stored
