@@ -88,7 +88,7 @@ class Checkpoint:
     @property
     def remarks(self) -> list[str]:
         """What is worth knowing, and changes no number."""
-        return [*self.contents.remarks, *self.logical.remarks]
+        return [*self._adapter(), *self.contents.remarks, *self.logical.remarks]
 
     @property
     def complete(self) -> bool:
@@ -120,6 +120,20 @@ class Checkpoint:
             if weight.scheme:
                 found[weight.scheme] = found.get(weight.scheme, 0) + 1
         return found
+
+    def _adapter(self) -> list[str]:
+        """What `adapter_config.json` says of a small set of weights that goes with a large one."""
+        from sizer.sources.checkpoints.files import json_file
+
+        try:
+            config = json_file(os.path.join(self._folder, "adapter_config.json"))
+        except SizerError as error:
+            return [f"not read: {error}"]
+        if config is None:
+            return []
+        kind, rank, base = (config.get(key) for key in ("peft_type", "r", "base_model_name_or_path"))
+        rank_text = f", rank {rank}" if isinstance(rank, int) else ""
+        return [f"an adapter ({clip(kind)}{rank_text}) for {clip(base)}, whose own weights are not counted"]
 
     @property
     def _folder(self) -> str:

@@ -197,16 +197,21 @@ def _below(checkpoint: Checkpoint, found: StoredCount) -> list[str]:
         names = ", ".join(found.helpers)
         lines.append(f"beside them    {sum(found.helpers.values()):>18,}  elements not in the total: {names}")
     lines += [
-        f"stored         {found.bytes:>18,}  bytes of {found.tensors:,} tensors in "
-        f"{len(checkpoint.contents.files):,} {'file' if len(checkpoint.contents.files) == 1 else 'files'} "
+        f"stored         {found.bytes:>18,}  bytes of {_number(found.tensors, 'tensor')} in "
+        f"{_number(len(checkpoint.contents.files), 'file')} "
         f"({units.size(found.bytes)}, {units.size(found.bytes, binary=True)})",
         "",
         *(
-            f"{s.name:<14} {s.bytes:>18,}  bytes of {s.elements:,} elements in {s.tensors:,} tensors"
+            f"{s.name:<14} {s.bytes:>18,}  bytes of {_number(s.elements, 'element')} in "
+            f"{_number(s.tensors, 'tensor')}"
             for s in found.dtypes
         ),
     ]
     return lines
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _index_alone(checkpoint: Checkpoint) -> Report:

@@ -291,16 +291,20 @@ def test_a_folder_with_a_config_is_counted_by_its_config(tmp_path: Path, sizer_c
 
 
 def test_an_adapter_is_a_checkpoint_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 8}')
+    (tmp_path / "adapter_config.json").write_text(
+        '{"peft_type": "LORA", "r": 8, "base_model_name_or_path": "org/big"}'
+    )
     stem = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
     safetensors(
         tmp_path / "adapter_model.safetensors",
         {f"{stem}A.weight": ("F32", [8, 64]), f"{stem}B.weight": ("F32", [64, 8])},
     )
 
-    found = sizer.load_checkpoint(tmp_path).count()
+    adapter = sizer.load_checkpoint(tmp_path)
+    found = adapter.count()
 
     assert (found.total, found.components) == (1024, {"adapter": 1024})
+    assert adapter.remarks == ["an adapter (LORA, rank 8) for org/big, whose own weights are not counted"]
 
 
 META_SHARDS: dict[str, list[Entry]] = {
