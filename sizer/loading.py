@@ -131,7 +131,7 @@ def from_dict(
     changed = overridden(values, overrides or {})
     hf = read(changed, cls=cls, name=name)
     try:
-        reading = hf_reader(hf.model_type)(hf)
+        reading = hf_reader(hf.read_as)(hf)
         given = validated(reading.given, architecture(reading.architecture).config)
     except InvalidConfig as error:
         message = str(error)
@@ -146,7 +146,20 @@ def from_dict(
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
+    model.assumptions += _left_out(model)
     return model
+
+
+def _left_out(model: Model) -> list[str]:
+    """The line on layers for multi-token prediction, which are in the files and not in the count."""
+    layers = model.given.get("mtp_layers")
+    if not layers or model.given.get("count_mtp"):
+        return []
+    params = model.with_values(count_mtp=True).count().total - model.count().total
+    return [
+        f"multi-token prediction: {layers} layer{'s' if layers > 1 else ''} of {params:,} parameters in the "
+        "published files, not in the count; count_mtp=true counts them"
+    ]
 
 
 def from_bytes(

@@ -2,7 +2,8 @@
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
 answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of that model type, read off
-transformers and kept in `presets/huggingface/model_types.jsonl`.
+transformers and kept in `presets/huggingface/model_types.jsonl`. Types that transformers does not
+build, since their repositories bring code of their own, are in `remote_types.jsonl` beside it.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ _ALWAYS_KNOWN = (
     "tokenizer_class",
     "is_decoder",
 )
+# What one may ask of a file in our own words, whatever its model type.
+_SWITCHES = ("count_mtp",)
 
 
 class HFConfig(Mapping[str, Any]):
@@ -84,6 +87,7 @@ class HFConfig(Mapping[str, Any]):
     ) -> None:
         self.values_in_file = values
         self.model_type: str = record.get("model_type", "")
+        self.read_as: str = record.get("same_as", self.model_type)
         self.cls = cls
         self.name = name
         self.asked: set[str] = set()
@@ -156,6 +160,7 @@ class HFConfig(Mapping[str, Any]):
             *self._record.get("ignored", ()),
             *self._record.get("nested", {}),
             *_ALWAYS_KNOWN,
+            *_SWITCHES,
         }
         unknown = [key for key in self.values_in_file if key not in known and not key.startswith("_")]
         for key in unknown:
@@ -211,18 +216,27 @@ def record_of(model_type: str) -> Mapping[str, Any]:
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
+    if "same_as" in record:
+        # A type that is another under a name, and with defaults, of its own.
+        base = record_of(record["same_as"])
+        merged = {
+            key: {**base.get(key, {}), **record.get(key, {})} for key in ("defaults", "aliases", "classes")
+        }
+        return {**base, **record, **merged}
     return record
 
 
 @cache
 def _lines() -> dict[str, str]:
-    # The file has a line for each of hundreds of types; only the one asked for is parsed.
-    path = os.path.join(directory("huggingface"), "model_types.jsonl")
+    # The files have a line for each of hundreds of types; only the one asked for is parsed.
     start = '{"model_type":"'
-    with open(path, encoding="utf-8") as file:
-        return {
-            line[len(start) : line.index('"', len(start))]: line for line in file if line.startswith(start)
-        }
+    lines: dict[str, str] = {}
+    for name in ("model_types.jsonl", "remote_types.jsonl"):
+        with open(os.path.join(directory("huggingface"), name), encoding="utf-8") as file:
+            for line in file:
+                if line.startswith(start):
+                    lines[line[len(start) : line.index('"', len(start))]] = line
+    return lines
 
 
 def model_type_of_class(cls: str) -> list[str]:
@@ -232,8 +246,7 @@ def model_type_of_class(cls: str) -> list[str]:
 
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:
     """A configuration with its model type and its class decided."""
-    architectures = values.get("architectures")
-    named = cls or (architectures[0] if isinstance(architectures, list) and architectures else None)
+    named = cls or _named(values)
     model_type = values.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         candidates = model_type_of_class(str(named)) if named else []
@@ -243,10 +256,38 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
                 "or --class with the name of its class"
             )
         model_type = candidates[0]
-    record = record_of(model_type)
+    record = record_of(_own_code_type(model_type, named, values) or model_type)
     if not isinstance(named, str) or not named:
         named = usual_class(record)
     return HFConfig(values, record, named, name)
+
+
+def _named(values: Mapping[str, Any]) -> Any:
+    architectures = values.get("architectures")
+    return architectures[0] if isinstance(architectures, list) and architectures else None
+
+
+def _own_code_type(model_type: str, cls: Any, values: Mapping[str, Any]) -> str | None:
+    """The type of a file whose own code says more than its `model_type`, which is another's.
+
+    Its record names that type in `instead_of`; the class, or the configuration that `auto_map`
+    points to, tells the two apart.
+    """
+    marked = [line for line in _lines().values() if '"instead_of"' in line and f'"{model_type}"' in line]
+    config = own_classes(values).get("AutoConfig")
+    for record in map(json.loads, marked):
+        classes = [name for names in record["classes"].values() for name in names]
+        if model_type in record["instead_of"] and (cls in classes or config in record["config_classes"]):
+            return str(record["model_type"])
+    return None
+
+
+def own_classes(values: Mapping[str, Any]) -> dict[str, str]:
+    """The classes that the repository of a file brings itself, by what transformers loads them as."""
+    auto_map = values.get("auto_map")
+    if not isinstance(auto_map, Mapping):
+        return {}
+    return {key: value.rpartition(".")[2] for key, value in auto_map.items() if isinstance(value, str)}
 
 
 def usual_class(record: Mapping[str, Any]) -> str:
@@ -263,7 +304,8 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     if not overrides:
         return dict(values)
     changed = dict(values)
-    record = record_of(str(values.get("model_type", "")))
+    model_type = str(values.get("model_type", ""))
+    record = record_of(_own_code_type(model_type, _named(values), values) or model_type)
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
         changed[_spelled(key, known, record)] = value
@@ -271,7 +313,7 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    if key in known or key in record.get("ignored", ()):
+    if key in known or key in record.get("ignored", ()) or key in _SWITCHES:
         return key
     name = canonical_name(key)
     for spelling in (name, *ALIASES.get(name, ())):

@@ -35,6 +35,8 @@ class Names(NamedTuple):
     `qkv`: three projections, or one that computes all three at once.
     `mlp`: gate, up and down; of a gated MLP with two, the first computes gate and up at once.
     `rotary`: the modules that hold the frequencies of the rotary positions.
+    `positions`: the table of learned positions; "" for none.
+    `head`, `classifier`: the head of the language model, and that of a classification.
     `qa`: the decoder below a question-answering head.
     """
 
@@ -44,9 +46,13 @@ class Names(NamedTuple):
     attention: str = "self_attn"
     qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
     output: str = "o_proj"
+    feed_forward: str = "mlp"
     mlp: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     final_norm: str = "norm"
     rotary: tuple[str, ...] = ("rotary_emb",)
+    positions: str = ""
+    head: str = "lm_head"
+    classifier: str = "score"
     qa: str = "transformer"
 
 
@@ -140,13 +146,21 @@ def decoder(c: DecoderConfig) -> Module:
     attn = attention(c, names.attention, names=names, sinks=c.sinks, square_output=c.square_output)
     block = Module(
         names.block,
-        (*before_attn, attn, *after_attn, *before_mlp, feed_forward(c, names=names), *after_mlp),
+        (
+            *before_attn,
+            attn,
+            *after_attn,
+            *before_mlp,
+            feed_forward(c, names.feed_forward, names=names),
+            *after_mlp,
+        ),
         repeat=c.n_layers,
     )
     model = (
         _token_embedding(c, embed),
+        *_learned_positions(c, embed),
         block,
-        norm(c, names.final_norm, embed),
+        *norms_named(c, names.final_norm, embed),
         *_rotary_tables(c),
     )
     return with_head(
@@ -155,6 +169,8 @@ def decoder(c: DecoderConfig) -> Module:
         prefix=names.model,
         embedding=names.embedding,
         qa_prefix=names.qa,
+        head=names.head,
+        classifier=names.classifier,
         bias=c.head_bias,
         token_bias=c.token_bias,
     )
@@ -165,6 +181,11 @@ def _token_embedding(c: DecoderConfig, embed: Axis) -> Module:
     if c.embed_scale and c.layout == "transformers":
         return table._replace(children=(*table.children, buffer("embed_scale", persistent=False)))
     return table
+
+
+def _learned_positions(c: DecoderConfig, embed: Axis) -> tuple[Module, ...]:
+    name = c.module_names.positions
+    return (embedding(name, Axis("context", c.n_ctx), embed, component="position"),) if name else ()
 
 
 def attention(
