@@ -73,7 +73,6 @@ HF_MODULES: dict[str, str] = {
     "olmo2": "decoders.olmo",
     "olmo3": "decoders.olmo",
     "openelm": "decoders.per_layer",
-    "openpangu_dense": "decoders.own_code",
     "orion": "decoders.own_code",
     "persimmon": "decoders.phi",
     "phi": "decoders.phi",

@@ -1,9 +1,10 @@
 """Hugging Face `config.json`: the values in the file, and behind them the defaults of its model type.
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
-answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of that model type, read off
-transformers and kept in `presets/huggingface/model_types.jsonl`. Types that transformers does not
-build, since their repositories bring code of their own, are in `remote_types.jsonl` beside it.
+answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`. Types
+that transformers does not build, since their repositories bring code of their own, are in
+`remote_types.jsonl` beside it, written by hand.
 """
 
 from __future__ import annotations
@@ -132,6 +133,11 @@ class HFConfig(Mapping[str, Any]):
         for task, classes in self._record.get("classes", {}).items():
             if self.cls in classes and task != "pretraining":
                 return str(task)
+        if self.cls in own_classes(self.values_in_file).values():
+            raise BadInput(
+                f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does not "
+                f"know; --class {usual_class(self._record)} counts it as transformers' {self.model_type}"
+            )
         for ending in sorted(_ENDINGS, key=len, reverse=True):
             if self.cls.endswith(ending):
                 return _ENDINGS[ending]

@@ -60,7 +60,9 @@ def _chatglm(hf: HFConfig) -> Reading:
         return _first(hf)
     for key, part in (("pre_seq_len", "a trained prefix"), ("vision_config", "a vision tower")):
         if optional(hf, key):
-            raise InvalidConfig(f"{key}: sizer does not know a ChatGLM with {part}; remove {key} to count without")
+            raise InvalidConfig(
+                f"{key}: sizer does not know a ChatGLM with {part}; remove {key} to count without"
+            )
     bias = hf["add_bias_linear"]
     d_head = hf["kv_channels"] or whole(hf, "hidden_size") // whole(hf, "num_attention_heads")
     return dense(

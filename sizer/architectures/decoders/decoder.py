@@ -35,6 +35,7 @@ class Names(NamedTuple):
     `qkv`: three projections, or one that computes all three at once.
     `mlp`: gate, up and down; of a gated MLP with two, the first computes gate and up at once.
     `rotary`: the modules that hold the frequencies of the rotary positions.
+    `layer_rotary`: the same inside each layer's attention, where the checkpoint stores them.
     `positions`: the table of learned positions; "" for none.
     `head`, `classifier`: the head of the language model, and that of a classification.
     `qa`: the decoder below a question-answering head.
@@ -50,6 +51,7 @@ class Names(NamedTuple):
     mlp: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     final_norm: str = "norm"
     rotary: tuple[str, ...] = ("rotary_emb",)
+    layer_rotary: str = ""
     positions: str = ""
     head: str = "lm_head"
     classifier: str = "score"
@@ -211,6 +213,7 @@ def attention(
             *qk_norms(c, heads, kv_heads),
             *((Param("sinks", (Axis("heads", c.n_heads),)),) if sinks else ()),
             *windowed_core(c),
+            *_stored_rotary(c, names.layer_rotary),
             linear(names.output, embed, embed if square_output else heads, bias=c.o_bias),
         ),
         component="attention",
@@ -306,6 +309,13 @@ def rotary_buffers(
     half = Axis("rotary", divide(d_rotary, 2, names="d_rotary / 2"))
     names = (f"{kind}inv_freq", f"{kind}original_inv_freq")
     return (Module(name, tuple(buffer(n, half, persistent=False) for n in names)),)
+
+
+def _stored_rotary(c: DecoderConfig, name: str) -> tuple[Module, ...]:
+    if not name:
+        return ()
+    half = Axis("rotary", divide(c.d_rotary, 2, names="d_rotary / 2"))
+    return (Module(name, (buffer("inv_freq", half),)),)
 
 
 def _rotary_tables(c: DecoderConfig) -> Iterator[Module]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import LLAMA, Names
-from sizer.architectures.decoders.reading import dense, head_width, optional, whole
+from sizer.architectures.decoders.reading import dense, whole
 from sizer.architectures.registry import Reading
 from sizer.core.dims import round_up
 from sizer.errors import InvalidConfig
@@ -69,17 +69,16 @@ def _internlm(hf: HFConfig) -> Reading:
 def _internlm2(hf: HFConfig) -> Reading:
     """InternLM2 (arXiv:2403.17297); the reward model scores a token by a head of one row."""
     bias = hf["bias"]
-    names, head = _INTERNLM2, {}
-    if hf.task == "reward":
-        names, head = names._replace(classifier="v_head"), {"task": "sequence", "n_labels": 1}
+    reward = hf.task == "reward"
     return dense(
         hf,
-        module_names=names,
+        module_names=_INTERNLM2._replace(classifier="v_head" if reward else "score"),
+        task="sequence" if reward else hf.task,
+        n_labels=1 if reward else hf.n_labels,
         norms=("attention_norm", "", "ffn_norm", ""),
         d_head=None,
         qkv_bias=bias,
         o_bias=bias,
-        **head,
     )
 
 
@@ -110,7 +109,7 @@ def _qwen(hf: HFConfig) -> Reading:
 def _pangu(hf: HFConfig) -> Reading:
     """openPangu Embedded (arXiv:2505.22375): a LLaMA with biases on all of attention."""
     bias = hf["bias"]
-    return dense(hf, module_names=_PLAIN, qkv_bias=bias, o_bias=bias)
+    return dense(hf, module_names=_PLAIN._replace(layer_rotary="rotary_emb"), qkv_bias=bias, o_bias=bias)
 
 
 def _stablelm_epoch(hf: HFConfig) -> Reading:
@@ -178,7 +177,6 @@ HF_READERS = {
     "internlm": _internlm,
     "internlm2": _internlm2,
     "mpt-mosaic": _mpt,
-    "openpangu_dense": _pangu,
     "orion": _orion,
     "phi3small": _phi3_small,
     "qwen": _qwen,

@@ -253,9 +253,7 @@ def _listed(
         "none" if part.get("no_op") else "linear" if part.get("replace_with_linear") else "usual"
         for part in parts
     )
-    sizes = tuple(
-        size(part) if kind == "usual" else None for part, kind in zip(parts, kinds, strict=True)
-    )
+    sizes = tuple(size(part) if kind == "usual" else None for part, kind in zip(parts, kinds, strict=True))
     return sizes, Pattern(kinds)
 
 

@@ -49,7 +49,12 @@ def yuan(c: YuanConfig) -> Module:
     mlp = feed_forward(c) if c.n_experts is None else _experts(c, embed, c.n_experts)
     block = Module(
         "layers",
-        (norm(c, "input_layernorm", embed), _attention(c, embed), norm(c, "post_attention_layernorm", embed), mlp),
+        (
+            norm(c, "input_layernorm", embed),
+            _attention(c, embed),
+            norm(c, "post_attention_layernorm", embed),
+            mlp,
+        ),
         repeat=c.n_layers,
     )
     model = (embedding("embed_tokens", Axis("vocab", c.vocab_size), embed), block, norm(c, "norm", embed))
@@ -64,7 +69,13 @@ def _attention(c: YuanConfig, embed: Axis) -> Module:
         scales = tuple(Param(name, (two, embed)) for name in ("qk_weight", "qk_bias"))
         parts = (value, linear("qk_proj", heads, embed), *scales, *core)
     else:
-        parts = (value, _filter(c, embed), linear("q_proj", heads, embed), linear("k_proj", heads, embed), *core)
+        parts = (
+            value,
+            _filter(c, embed),
+            linear("q_proj", heads, embed),
+            linear("k_proj", heads, embed),
+            *core,
+        )
     return Module("self_attn", parts, component="attention")
 
 

@@ -133,13 +133,15 @@ def _nomic_mlps(c: EmbedderConfig, embed: Axis) -> tuple[Module, ...]:
         dense = mlp("mlp", ffn, embed, bias=c.up_bias, act=c.act, names=("fc1", "fc2"))
     if c.mlps is None:
         return (dense,)
-    sparse = _nomic_experts(c, embed, c.n_experts)._replace(at=c.mlps.layers("moe"))
+    sparse = _nomic_experts(c, embed)._replace(at=c.mlps.layers("moe"))
     return dense._replace(at=c.mlps.layers("dense")), sparse
 
 
-def _nomic_experts(c: EmbedderConfig, embed: Axis, count: Dim) -> Module:
+def _nomic_experts(c: EmbedderConfig, embed: Axis) -> Module:
     """Experts of two matrices, the rows of all laid end to end, with one bias for them all."""
-    rows, visited = heads_axis("expert", count, c.d_ff), c.top_k * c.d_ff * c.d_model
+    count: Dim = c.n_experts
+    top_k: Dim = c.top_k
+    rows, visited = heads_axis("expert", count, c.d_ff), top_k * c.d_ff * c.d_model
     w1, w2 = (Param(name, (rows, embed), "matmul", active=visited) for name in ("w1", "w2"))
     router = linear("router.layer", Axis("expert", count), embed, component="router")
     experts = Module("experts", (Module("mlp", (w1, w2)), Param("bias", (embed,))), component="experts")

@@ -163,9 +163,7 @@ def _arctic(hf: HFConfig) -> Reading:
     every = whole(hf, "moe_layer_frequency")
     kinds = tuple("dense" if (i + 1) % every else "moe" for i in range(listed_layers(hf)))
     bias = bool(hf["attention_bias"])
-    return _moe(
-        hf, "arctic", kinds, qkv_bias=bias, o_bias=bias, residual_mlp=hf["parallel_attn_mlp_res"]
-    )
+    return _moe(hf, "arctic", kinds, qkv_bias=bias, o_bias=bias, residual_mlp=hf["parallel_attn_mlp_res"])
 
 
 def _grok(hf: HFConfig) -> Reading:

@@ -171,7 +171,9 @@ def _molmo(hf: HFConfig) -> Reading:
         qkv_bias=hf["qkv_bias"],
         tie_embeddings=hf["weight_tying"],
     )
-    tower = "the image tower is CLIP ViT-L/14 at 336 pixels, whose sizes stand in Molmo's code, not in the file"
+    tower = (
+        "the image tower is CLIP ViT-L/14 at 336 pixels, whose sizes stand in Molmo's code, not in the file"
+    )
     return Reading(reading.architecture, reading.given, (tower,))
 
 
