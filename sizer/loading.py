@@ -147,6 +147,10 @@ def from_dict(
     model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
     model.assumptions += _left_out(model)
+    if hf.own_class:
+        model.assumptions.append(
+            f"{hf.cls} is the repository's own code, taken for {hf.model_type} of transformers"
+        )
     return model
 
 

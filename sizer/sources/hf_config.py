@@ -133,20 +133,26 @@ class HFConfig(Mapping[str, Any]):
         for task, classes in self._record.get("classes", {}).items():
             if self.cls in classes and task != "pretraining":
                 return str(task)
-        if self.cls in own_classes(self.values_in_file).values():
-            raise BadInput(
-                f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does not "
-                f"know; --class {usual_class(self._record)} counts it as transformers' {self.model_type}"
-            )
         for ending in sorted(_ENDINGS, key=len, reverse=True):
-            if self.cls.endswith(ending):
+            if self.cls.endswith(ending) and not (ending == "Model" and self.own_class):
                 return _ENDINGS[ending]
+        if self.own_class:
+            raise BadInput(
+                f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
+                f"not know; --class {usual_class(self._record)} counts it as a {self.model_type}"
+            )
         raise UnknownName(
             "class",
             self.cls,
             [c for cs in self._record.get("classes", {}).values() for c in cs],
             hint=f"known for {self.model_type}",
         )
+
+    @property
+    def own_class(self) -> bool:
+        """Whether the class is one of the repository's own code that is not known by name."""
+        known = (cls for classes in self._record.get("classes", {}).values() for cls in classes)
+        return self.cls in own_classes(self.values_in_file).values() and self.cls not in known
 
     @property
     def n_labels(self) -> int:
