@@ -25,7 +25,7 @@ OUT = Path(__file__).parents[1] / "presets" / "huggingface" / "model_types.jsonl
 NO_SIZE = re.compile(
     r"(_token_ids?|_token_index|_token|dropout\w*|_eps|_epsilon|_std|_init|_scale|_momentum|_coef|_weight)$"
     r"|^(initializer\w*|use_cache|return_dict|transformers_version|architectures|dtype|id2label"
-    r"|label2id|problem_type|rope_\w+|output_\w+|eps|is_decoder_only|max_length|init_\w+|time_step_\w+)$"
+    r"|label2id|problem_type|rope_\w+|output_(?!embedding)\w+|eps|is_decoder_only|max_length|init_\w+|time_step_\w+)$"
     r"|(drop_?path|layerdrop|jitter|temperature|softcapping|multiplier|_loss|loss_)"
 )
 

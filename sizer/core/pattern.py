@@ -75,6 +75,16 @@ class PerLayer(Record):
                 name = f"{self.letter}_{value}"
                 yield symbol(name), Layers(symbol(f"L_{name}"), None)
 
+    def sizes(self) -> list[Dim]:
+        """The size of each layer, in order.
+
+        >>> PerLayer((16, 32), "F").sizes()
+        [F_16, F_32]
+        """
+        if self.letter is None:
+            return list(self.values)
+        return [None if value is None else symbol(f"{self.letter}_{value}") for value in self.values]
+
     def distinct(self) -> list[int]:
         """The sizes that occur, in the order of the layers."""
         return [value for value in dict.fromkeys(self.values) if value is not None]

@@ -61,6 +61,7 @@ class Param(Record):
     """A learned tensor.
 
     `use` is what a forward pass does with it: "matmul" (2 FLOPs an element and token),
+    "pooled" (2 FLOPs an element and sequence: a matrix over one token of it),
     "lookup" (a row is read), or "" (scaled, added or scanned, by the module it stands in).
     `tied_to` is the full name of the tensor whose storage it shares.
     `active` is how many of its elements one token visits, where that is not all of them.
@@ -175,7 +176,7 @@ class Module(Record):
     """A part of a model.
 
     `repeat`: it stands that often in its parent, under the names `name.0`, `name.1`, …, or under
-    the indices of a `Layers`.
+    the indices of a `Layers`; a `{}` in its name says where else the index goes (`expert_{}`).
     `at`: it stands only in these repeats of the nearest repeated module above it.
     `active`: of the repeats, one token visits this many (the routed experts of a MoE).
     `visits`: how many of the repeats run each time the parent runs, where that is not `active`
@@ -281,12 +282,20 @@ class Row(Record):
     @property
     def numel(self) -> Dim:
         """Elements of one copy."""
-        return prod([axis.size for axis in self.leaf.axes])  # type: ignore[union-attr]
+        return numel(self.leaf.axes)  # type: ignore[union-attr]
 
     @property
     def stored(self) -> bool:
         """Whether this row has storage of its own (it is not tied to another)."""
         return self.leaf.tied_to is None  # type: ignore[union-attr]
+
+
+def numel(axes: tuple[Axis, ...]) -> Dim:
+    """Elements of a tensor with these axes."""
+    elements: Dim = 1
+    for axis in axes:
+        elements = elements * axis.size
+    return elements
 
 
 def walk(root: Module) -> list[Row]:
@@ -344,7 +353,8 @@ def _enter(module: Module, prefix: str, frames: tuple[Frame, ...]) -> tuple[str,
             raise ValueError(f"{prefix}: `at` needs a repeated module above it")
         frames = (*frames[:-1], Frame(at.count, at.indices, at.count, at.count, module.shared))
     if repeat is not None:
-        prefix = f"{prefix}.{{}}" if prefix else "{}"
+        if "{}" not in module.name:
+            prefix = f"{prefix}.{{}}" if prefix else "{}"
         count, indices = (repeat.count, repeat.indices) if isinstance(repeat, Layers) else (repeat, None)
         if indices is None and isinstance(count, int):
             indices = range(count)

@@ -69,9 +69,9 @@ def _forward(row: Row, length: Dim, encoder: Dim) -> tuple[Dim | None, bool]:
     """FLOPs of one visit by one sequence, and whether they are an attention's."""
     leaf = row.leaf
     if isinstance(leaf, Param):
-        if leaf.use == "matmul":
+        if leaf.use in ("matmul", "pooled"):
             elements = row.numel if leaf.active is None else leaf.active
-            return 2 * length * elements, False
+            return 2 * (length if leaf.use == "matmul" else 1) * elements, False
         if leaf.use == "cross_qkv_matmul":
             # One fused matrix: the queries run over the decoder's tokens, keys and values over the encoder's.
             third = leaf.axes[0].parts[0].size * leaf.axes[1].size

@@ -177,7 +177,8 @@ def _transformer(c: Any) -> Any:
     def stack(layer: Any, whole: Any, depth: int) -> Any:
         norm = nn.LayerNorm(c.d_model, bias=c.bias) if c.final_norm else None
         made = layer(c.d_model, c.n_heads, c.d_ff, bias=c.bias)
-        return whole(made, depth, norm)
+        fast_path = {"enable_nested_tensor": False} if whole is nn.TransformerEncoder else {}
+        return whole(made, depth, norm, **fast_path)
 
     module = nn.Module()
     module.encoder = stack(nn.TransformerEncoderLayer, nn.TransformerEncoder, c.n_layers)

@@ -93,7 +93,7 @@ def toml(preset: Preset) -> str:
         )
 
     lines = [
-        f"[{preset.name}]",
+        f'["{preset.name}"]',
         f"architecture = {value(preset.architecture)}",
         f"source = {value(preset.source)}",
     ]

@@ -31,7 +31,11 @@ _ENDINGS = {
     "ForQuestionAnsweringSimple": "qa_simple",
     "ForMultipleChoice": "choice",
     "ForNextSentencePrediction": "next_sentence",
+    "ForEntityClassification": "entity",
+    "ForEntityPairClassification": "entity_pair",
+    "ForEntitySpanClassification": "entity_span",
     "ForPreTraining": "pretraining",
+    "ForAudioClassification": "audio_classification",
     "ForMaskedLM": "masked",
     "ForCausalLM": "causal",
     "LMHeadModel": "causal",
@@ -39,6 +43,9 @@ _ENDINGS = {
     "DoubleHeadsModel": "double_heads",
     "ForConditionalGeneration": "seq2seq",
     "EncoderModel": "encoder",
+    "ForRetrieval": "retrieval",
+    "ForOpticalFlow": "optical_flow",
+    "ForMultimodalAutoencoding": "multimodal_autoencoding",
     "Model": "base",
 }
 # The task of a file that names no class: what people mean by "the model".
@@ -74,6 +81,9 @@ _ALWAYS_KNOWN = (
 )
 # What one may ask of a file in our own words, whatever its model type.
 _SWITCHES = ("count_mtp",)
+
+# Names that a model type had in files of before transformers knew it.
+_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 
 
 class HFConfig(Mapping[str, Any]):
@@ -115,6 +125,12 @@ class HFConfig(Mapping[str, Any]):
 
     def __contains__(self, key: object) -> bool:
         return any(s in self.values_in_file or s in self._defaults for s in (key, *self._spellings(str(key))))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or `default` where neither the file nor the model type has it."""
+        if key not in self:
+            return default
+        return self[key]
 
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
@@ -162,6 +178,14 @@ class HFConfig(Mapping[str, Any]):
             return len(labels)
         return int(self.values_in_file.get("num_labels", 2))
 
+    @property
+    def saved_by_transformers_5(self) -> bool:
+        """Whether transformers 5 wrote the file: it ties and names a few tensors in its own way.
+
+        Files of published checkpoints are mostly older, and then what they store decides.
+        """
+        return str(self.values_in_file.get("transformers_version", "")).startswith("5.")
+
     def unknown_keys(self) -> list[str]:
         """Keys of the file that neither transformers nor a reader knows; misspelt sizes are errors."""
         known = {
@@ -202,6 +226,13 @@ class HFConfig(Mapping[str, Any]):
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
 
+    def as_task(self, task: str) -> HFConfig:
+        """The same configuration, for the class that its model type has for a task."""
+        classes = self._record.get("classes", {}).get(task)
+        if not classes:
+            raise InvalidConfig(f"{self.name}: the model type {self.model_type!r} has no {task} class")
+        return HFConfig(self.values_in_file, self._record, str(classes[0]), self.name)
+
     def fill(self, config: type[Config], **given: Any) -> dict[str, Any]:
         """The fields of a configuration that this file decides; `given` wins.
 
@@ -224,7 +255,7 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
+    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
@@ -305,7 +336,8 @@ def own_classes(values: Mapping[str, Any]) -> dict[str, str]:
 def usual_class(record: Mapping[str, Any]) -> str:
     """The class people mean by the name of a model type: its language model, if it has one."""
     classes = record.get("classes", {})
-    for task in _USUAL:
+    both = record.get("defaults", {}).get("is_encoder_decoder")
+    for task in ("seq2seq", "speech_seq2seq", *_USUAL) if both else _USUAL:
         if task in classes:
             return str(classes[task][0])
     return ""

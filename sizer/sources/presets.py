@@ -141,7 +141,7 @@ def plain_toml(text: str) -> dict[str, Any]:
     table = document
     for line in text.splitlines():
         if line.startswith("["):
-            table = document[line[1:-1]] = {}
+            table = document[line[1:-1].strip('"')] = {}
         elif line and not line.startswith("#"):
             key, _, right = line.partition(" = ")
             if key == "date":

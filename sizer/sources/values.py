@@ -165,6 +165,8 @@ def _value(field: Field[Any], value: Any) -> Any:
         return value
     if isinstance(value, Pattern | PerLayer):
         return value
+    if kind.removesuffix(" | None") == "Part":
+        return value._replace(given=validated(value.given, value.kind))
     base = kind.removesuffix(" | None")
     adapter = _adapters().get(base)
     if base == "Pattern":

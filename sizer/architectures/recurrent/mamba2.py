@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sizer.architectures.heads import with_head
-from sizer.architectures.registry import Architecture
+from sizer.architectures.recurrent.parts import short_conv
+from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import embedding, linear, rms_norm
-from sizer.core.tree import Axis, Module, Op, Param, State, heads_axis
+from sizer.core.tree import Axis, Leaf, Module, Op, Param, State
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
 
 
 @configuration
@@ -50,7 +56,7 @@ def mamba2(c: Mamba2Config) -> Module:
     mixer = mamba2_mixer(
         "mixer",
         embed,
-        heads_axis("ssm_heads", c.n_heads, c.d_head),
+        Axis("ssm_heads", c.d_inner, c.d_head),
         n_heads=c.n_heads,
         n_groups=c.n_groups,
         d_state=c.d_state,
@@ -77,39 +83,47 @@ def mamba2_mixer(
     d_conv: Dim,
     bias: bool,
     conv_bias: bool,
+    out_bias: bool | None = None,
+    gated_norm: bool = True,
+    extra: tuple[Leaf, ...] = (),
 ) -> Module:
     """The mixer: one projection into gate z, x, B, C and Δ; a convolution over x, B and C; a scan.
 
+    `out_bias`: that of the last projection, where it is not the first one's. `extra`: other leaves.
     Decoding keeps the last inputs of the convolution and a state `[heads, width, d_state]` in fp32.
     """
     heads = Axis("ssm_heads", n_heads)
     convolved = inner + Axis("groups", 2 * n_groups * d_state)
-    kernel = Axis("kernel", d_conv)
-    conv = (Param("weight", (convolved, Axis("one", 1), kernel)),)
-    conv_state = State("conv", per_sequence=convolved.size * d_conv)
     return Module(
         name,
         (
             Param("dt_bias", (heads,)),
             Param("A_log", (heads,)),
             Param("D", (heads,)),
+            *extra,
             linear("in_proj", inner + convolved + heads, embed, bias=bias),
-            Module(
-                "conv1d",
-                (
-                    *conv,
-                    *((Param("bias", (convolved,)),) if conv_bias else ()),
-                    Op("conv", "conv", {"channels": convolved.size, "kernel": d_conv}),
-                    conv_state,
-                ),
-            ),
+            short_conv("conv1d", convolved, d_conv, bias=conv_bias),
             Op("scan", "ssd", {"width": inner.size, "d_state": d_state}),
             State("ssm", per_sequence=inner.size * d_state, dtype="fp32"),
-            rms_norm("norm", inner),
-            linear("out_proj", embed, inner, bias=bias),
+            *((rms_norm("norm", inner),) if gated_norm else ()),
+            linear("out_proj", embed, inner, bias=bias if out_bias is None else out_bias),
         ),
         component="mixer",
     )
 
 
 ARCHITECTURES = {"mamba2": Architecture(Mamba2Config, mamba2)}
+
+
+def _mamba2(hf: HFConfig) -> Reading:
+    given = hf.fill(
+        Mamba2Config,
+        d_inner=int(hf["expand"] * hf["hidden_size"]),
+        d_conv=hf["conv_kernel"],
+        bias=hf["use_bias"],
+        conv_bias=hf["use_conv_bias"],
+    )
+    return Reading("mamba2", given)
+
+
+HF_READERS = {"mamba2": _mamba2}
