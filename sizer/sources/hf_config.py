@@ -82,9 +82,6 @@ _ALWAYS_KNOWN = (
 # What one may ask of a file in our own words, whatever its model type.
 _SWITCHES = ("count_mtp",)
 
-# Names that a model type had in files of before transformers knew it.
-_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
-
 
 class HFConfig(Mapping[str, Any]):
     """The values of one configuration, nested ones apart.
@@ -255,7 +252,7 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
+    line = _lines().get(model_type)
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
@@ -316,13 +313,24 @@ def _own_code_type(model_type: str, cls: Any, values: Mapping[str, Any]) -> str 
     Its record names that type in `instead_of`; the class, or the configuration that `auto_map`
     points to, tells the two apart.
     """
-    marked = [line for line in _lines().values() if '"instead_of"' in line and f'"{model_type}"' in line]
     config = own_classes(values).get("AutoConfig")
-    for record in map(json.loads, marked):
+    for record in _instead().get(model_type, ()):
         classes = [name for names in record["classes"].values() for name in names]
-        if model_type in record["instead_of"] and (cls in classes or config in record["config_classes"]):
+        if cls in classes or config in record["config_classes"]:
             return str(record["model_type"])
     return None
+
+
+@cache
+def _instead() -> dict[str, list[dict[str, Any]]]:
+    """The types that files give another's name, by that name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in _lines().values():
+        if '"instead_of"' in line:
+            record = json.loads(line)
+            for name in record["instead_of"]:
+                found.setdefault(name, []).append(record)
+    return found
 
 
 def own_classes(values: Mapping[str, Any]) -> dict[str, str]:
