@@ -9,7 +9,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, layer_norm, linear, mlp
-from sizer.core.tree import Axis, Module, Op, Param, heads_axis
+from sizer.core.tree import Axis, Buffer, Leaf, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class KimiK25Config(Config):
 
 
 def kimi_k25(c: KimiK25Config) -> Module:
-    """Kimi K2.5 (arXiv:2602.02276), with the tensor names of `KimiK25ForConditionalGeneration`.
+    """Kimi K2.5 (Moonshot AI 2026), with the tensor names of `KimiK25ForConditionalGeneration`.
 
     Source: moonshotai/Kimi-K2.5 `modeling_kimi_k25.py`. Positions in time have no parameters.
     """
@@ -87,8 +87,22 @@ def kimi_k25(c: KimiK25Config) -> Module:
         ),
         stream="image",
     )
-    # The tower of a checkpoint and its language model both keep their names in memory.
-    return Module("", (_tower(c, image), projector, c.text.module("language_model", layout="checkpoint")))
+    # The language model, too, is of the repository's own code, with the names of the checkpoint.
+    language_model = _learned(c.text.module("language_model", layout="checkpoint"))
+    return Module("", (_tower(c, image), projector, language_model))
+
+
+def _learned(module: Module) -> Module:
+    """The same with the routers' biases as parameters, as Kimi's code has them, not as buffers."""
+    children: list[Module | Leaf] = []
+    for child in module.children:
+        if isinstance(child, Module):
+            children.append(_learned(child))
+        elif isinstance(child, Buffer) and child.name == "e_score_correction_bias":
+            children.append(Param(child.name, child.axes, component="router"))
+        else:
+            children.append(child)
+    return module._replace(children=tuple(children))
 
 
 def _tower(c: KimiK25Config, image: Axis) -> Module:
