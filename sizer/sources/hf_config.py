@@ -164,8 +164,8 @@ class HFConfig(Mapping[str, Any]):
     @property
     def own_class(self) -> bool:
         """Whether the class is one of the repository's own code that is not known by name."""
-        known = (cls for classes in self._record.get("classes", {}).values() for cls in classes)
-        return self.cls in own_classes(self.values_in_file).values() and self.cls not in known
+        mine = own_classes(self.values_in_file).values()
+        return self.cls in mine and self.cls not in _classes(self._record)
 
     @property
     def n_labels(self) -> int:
@@ -310,15 +310,20 @@ def _named(values: Mapping[str, Any]) -> Any:
 def _own_code_type(model_type: str, cls: Any, values: Mapping[str, Any]) -> str | None:
     """The type of a file whose own code says more than its `model_type`, which is another's.
 
-    Its record names that type in `instead_of`; the class, or the configuration that `auto_map`
-    points to, tells the two apart.
+    Its record names that type in `instead_of`. The two are told apart by a class that the other
+    type has not, by the configuration that `auto_map` points to, or by keys that mark such a file.
     """
     config = own_classes(values).get("AutoConfig")
     for record in _instead().get(model_type, ()):
-        classes = [name for names in record["classes"].values() for name in names]
-        if cls in classes or config in record["config_classes"]:
+        own = cls in _classes(record) and cls not in _classes(record_of(model_type))
+        marked = any(key in values for key in record.get("marked_by", ()))
+        if own or marked or config in record["config_classes"]:
             return str(record["model_type"])
     return None
+
+
+def _classes(record: Mapping[str, Any]) -> list[str]:
+    return [name for names in record.get("classes", {}).values() for name in names]
 
 
 @cache
