@@ -27,7 +27,6 @@ _CHATGLM = Names(
     final_norm="encoder.final_layernorm",
     rotary=(),
     head="transformer.output_layer",
-    classifier="classifier_head",
 )
 _FIRST = _CHATGLM._replace(
     embedding="word_embeddings",
@@ -46,10 +45,12 @@ def chatglm(c: DecoderConfig) -> Module:
     """
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
     half = Axis("rotary", divide(c.d_rotary, 2, names="d_rotary / 2"))
-    parts = [Module("rotary_pos_emb", (buffer("inv_freq", half),))]
-    if c.task == "sequence":
-        parts.append(linear("output_layer", vocab, embed, component="head"))
-    return with_parts(decoder(c), c, *parts)
+    rotary = Module("rotary_pos_emb", (buffer("inv_freq", half),))
+    if c.task != "sequence":
+        return with_parts(decoder(c), c, rotary)
+    tree = with_parts(decoder(c), c, rotary, linear("output_layer", vocab, embed, component="head"))
+    head = linear("classifier_head", Axis("labels", c.n_labels), embed, bias=True, component="head")
+    return tree._replace(children=(tree.children[0], head))
 
 
 ARCHITECTURES = {"chatglm": Architecture(DecoderConfig, chatglm)}
@@ -78,7 +79,6 @@ def _chatglm(hf: HFConfig) -> Reading:
         o_bias=bias,
         mlp_bias=bias,
         tie_embeddings=False,
-        token_bias=True,
     )
 
 

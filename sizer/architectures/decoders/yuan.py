@@ -22,14 +22,15 @@ class YuanConfig(DecoderConfig):
     """Sizes and switches of a Yuan.
 
     `shared_qk`: one projection for queries and keys, each with a scale and a bias of its own, in
-    place of the convolutions. `n_experts`: the MLP is one of experts, `d_ff` wide each, that a
-    small attention among them chooses from.
+    place of the convolutions. `n_experts`: the MLP is one of experts, `d_ff` wide each.
+    `routing_attention`: a small attention among the experts chooses from them, not one matrix.
     """
 
     d_half: Dim | None = None
     n_experts: Dim | None = None
     top_k: Dim | None = None
     shared_qk: bool = False
+    routing_attention: bool = True
 
     letters = {**DecoderConfig.letters, "d_half": "Dl"}
     meanings = {**DecoderConfig.meanings, "d_half": "width between the two convolutions"}
@@ -43,7 +44,7 @@ class YuanConfig(DecoderConfig):
 def yuan(c: YuanConfig) -> Module:
     """Yuan 2.0 and 2.0-M32 (arXiv:2311.15786, 2405.17976), with the names of `YuanForCausalLM`.
 
-    Source: IEITYuan/Yuan2-M32-hf `modeling_yuanmoe_hf.py`.
+    Source: IEITYuan/Yuan2-2B-hf `yuan_hf_model.py`, Yuan2-M32-hf `modeling_yuanmoe_hf.py`.
     """
     embed = Axis("embed", c.d_model)
     mlp = feed_forward(c) if c.n_experts is None else _experts(c, embed, c.n_experts)
@@ -96,13 +97,12 @@ def _filter(c: YuanConfig, embed: Axis) -> Module:
 def _experts(c: YuanConfig, embed: Axis, count: Dim) -> Module:
     """Experts of two matrices, gate and value in one, and the attention that routes to them."""
     experts, ffn = Axis("expert", count), Axis("ffn", c.d_ff)
-    router = Module(
-        "router",
-        tuple(linear(name, experts, embed) for name in ("query", "key", "value")),
-        component="router",
-    )
+    router = linear("gate", experts, embed, component="router")
+    if c.routing_attention:
+        queries_keys_values = (linear(name, experts, embed) for name in ("query", "key", "value"))
+        router = Module("gate", tuple(queries_keys_values), component="router")
     expert = Module(
-        "experts.experts",
+        "experts",
         (linear("w1", 2 * ffn, embed), gate_op(c.act, c.d_ff), linear("w2", embed, ffn)),
         repeat=count,
         active=c.top_k,
@@ -129,6 +129,7 @@ def _yuan(hf: HFConfig) -> Reading:
             n_experts=moe["moe_num_experts"] if experts else None,
             top_k=moe["moe_top_k"] if experts else None,
             shared_qk=bool(hf["use_shareqk"]),
+            routing_attention=moe["router_type"] == "attn_router",
             act=activation(hf),
         ),
     )

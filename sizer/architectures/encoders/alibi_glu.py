@@ -73,7 +73,7 @@ def jina_bert(c: EmbedderConfig) -> Module:
     block = Module("encoder.layer", (attn, *_jina_mlp(c, embed)), repeat=c.n_layers)
     pooler = (linear("pooler.dense", embed, embed, bias=True, component="head"),) if c.pooler else ()
     tables = Module("embeddings", (*_tables(c, embed), layer_norm("LayerNorm", embed)))
-    return _with_head(c, (tables, block, *pooler), embed)
+    return _with_head(c, (tables, block, *pooler), embed, _jina_predictions(c, embed))
 
 
 def _jina_mlp(c: EmbedderConfig, embed: Axis) -> tuple[Module, ...]:
@@ -119,8 +119,8 @@ def nomic_bert(c: EmbedderConfig) -> Module:
         repeat=c.n_layers,
     )
     tables = Module("embeddings", _tables(c, embed))
-    pooler = (linear("pooler.dense", embed, embed, bias=True, component="head"),) if c.pooler else ()
-    return _with_head(c, (tables, layer_norm("emb_ln", embed), block, *pooler), embed)
+    model = (tables, layer_norm("emb_ln", embed), block)
+    return _with_head(c, model, embed, _nomic_predictions(c, embed))
 
 
 def _nomic_mlps(c: EmbedderConfig, embed: Axis) -> tuple[Module, ...]:
@@ -158,19 +158,22 @@ def _tables(c: EmbedderConfig, embed: Axis) -> tuple[Module, ...]:
     return tuple(tables)
 
 
-def _with_head(c: EmbedderConfig, model: tuple[Module, ...], embed: Axis) -> Module:
+def _with_head(c: EmbedderConfig, model: tuple[Module, ...], embed: Axis, *heads: Module) -> Module:
     """The encoder alone, or below a head for masked tokens or for labels."""
     if c.task == "base":
         return Module("", model)
     if c.task != "masked":
-        head = linear("classifier", Axis("labels", c.n_labels), embed, bias=True, component="head")
-        return Module("", (Module("bert", model), head))
-    vocab, table = Axis("vocab", c.vocab_size), "bert.embeddings.word_embeddings.weight"
+        heads = (linear("classifier", Axis("labels", c.n_labels), embed, bias=True, component="head"),)
+    return Module("", (Module("bert", model), *heads))
+
+
+def _jina_predictions(c: EmbedderConfig, embed: Axis) -> Module:
+    vocab = Axis("vocab", c.vocab_size)
     decoder = (
-        Param("weight", (vocab, embed), "matmul", table),
+        Param("weight", (vocab, embed), "matmul", "bert.embeddings.word_embeddings.weight"),
         Param("bias", (vocab,), tied_to="cls.predictions.bias"),
     )
-    predictions = Module(
+    return Module(
         "cls.predictions",
         (
             Param("bias", (vocab,)),
@@ -180,7 +183,19 @@ def _with_head(c: EmbedderConfig, model: tuple[Module, ...], embed: Axis) -> Mod
         ),
         component="head",
     )
-    return Module("", (Module("bert", model), predictions))
+
+
+def _nomic_predictions(c: EmbedderConfig, embed: Axis) -> Module:
+    table = "bert.embeddings.word_embeddings.weight"
+    return Module(
+        "cls.predictions",
+        (
+            linear("transform.dense", embed, embed, bias=c.up_bias),
+            layer_norm("transform.layer_norm", embed),
+            linear("decoder", Axis("vocab", c.vocab_size), embed, bias=c.up_bias, tied_to=table),
+        ),
+        component="head",
+    )
 
 
 ARCHITECTURES = {
