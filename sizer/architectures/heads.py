@@ -73,3 +73,12 @@ def with_named_head(
     else:
         top = linear(classifier, Axis("labels", c.n_labels), embed, component="head")
     return Module("", (Module(prefix, model), top))
+
+
+def with_parts(tree: Module, c: Any, *parts: Module) -> Module:
+    """A tree of `with_head` with more parts beside its blocks, below its head."""
+    if c.task == "base":
+        return tree._replace(children=(*tree.children, *parts))
+    model, *heads = tree.children
+    assert isinstance(model, Module)
+    return tree._replace(children=(model._replace(children=(*model.children, *parts)), *heads))

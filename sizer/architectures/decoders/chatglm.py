@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import DecoderConfig, Names, decoder
-from sizer.architectures.decoders.mimo import with_parts
 from sizer.architectures.decoders.reading import dense, optional, whole
+from sizer.architectures.heads import with_parts
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.dims import divide
 from sizer.core.layers import buffer, linear
