@@ -146,24 +146,16 @@ def from_dict(
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
-    model.assumptions += _left_out(model)
+    if model.mtp_params:
+        model.assumptions.append(
+            f"{model.mtp_params:,} parameters of layers for multi-token prediction are in the published "
+            "files and not in the count; count_mtp=true counts them"
+        )
     if hf.own_class:
         model.assumptions.append(
             f"{hf.cls} is the repository's own code, taken for {hf.model_type} of transformers"
         )
     return model
-
-
-def _left_out(model: Model) -> list[str]:
-    """The line on layers for multi-token prediction, which are in the files and not in the count."""
-    layers = model.given.get("mtp_layers")
-    if not layers or model.given.get("count_mtp"):
-        return []
-    params = model.with_values(count_mtp=True).count().total - model.count().total
-    return [
-        f"multi-token prediction: {layers} layer{'s' if layers > 1 else ''} of {params:,} parameters in the "
-        "published files, not in the count; count_mtp=true counts them"
-    ]
 
 
 def from_bytes(

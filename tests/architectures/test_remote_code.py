@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +17,8 @@ import sizer
 from sizer.architectures.registry import HF_MODULES
 from sizer.core.tree import walk
 from sizer.measures.count import count
+from sizer.sources.hf_config import read
+from sizer.sources.presets import directory
 
 
 class Case(NamedTuple):
@@ -479,6 +483,11 @@ CASES = [
     ),
     Case("openpangu-7b", PANGU, 8_030_887_936, "index: (16,061,784,576 - 34 * 64 * 4) / 2"),
     Case(
+        "openpangu-7b-later",
+        {**PANGU, "model_type": "openpangu_dense"},
+        *(8_030_887_936, "the same under a later name"),
+    ),
+    Case(
         "mimo-7b", {**MIMO, "count_mtp": True}, 7_833_409_536, "XiaomiMiMo/MiMo-7B, index: 15,666,819,072 / 2"
     ),
     Case("santacoder", SANTACODER, 1_124_886_528, "bigcode/santacoder, page"),
@@ -510,6 +519,23 @@ ROUNDED = [
     ),
     ("yuan2-m32", YUAN_M32, "40.2B", "arXiv:2405.17976: 40B, of which 3.7B active"),
 ]
+
+
+def record_lines(name: str) -> list[dict[str, Any]]:
+    with open(os.path.join(directory("huggingface"), name), encoding="utf-8") as file:
+        return [record for record in map(json.loads, file) if "model_type" in record]
+
+
+def test_every_type_has_a_source_and_a_published_total() -> None:
+    records = record_lines("remote_types.jsonl")
+    names = [record["model_type"] for record in records]
+    counted = {read(case.config).model_type for case in CASES}
+    counted |= {config["model_type"] for _, config, _, _ in ROUNDED}
+
+    assert names == sorted(names, key=str.lower)
+    assert not set(names) & {record["model_type"] for record in record_lines("model_types.jsonl")}
+    assert all(record["source"].startswith("huggingface.co/") and record["classes"] for record in records)
+    assert set(names) <= counted
 
 
 def load(case: Case) -> sizer.Model:

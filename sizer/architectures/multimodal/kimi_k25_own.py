@@ -1,4 +1,4 @@
-"""Kimi K2.5: a DeepSeek-V3 that sees pictures and films through MoonViT."""
+"""Kimi K2.5 by its own code: a DeepSeek-V3 that sees pictures and films through MoonViT."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _tower(c: KimiK25Config, image: Axis) -> Module:
     )
 
 
-ARCHITECTURES = {"kimi_k25": Architecture(KimiK25Config, kimi_k25)}
+ARCHITECTURES = {"kimi_k25_own": Architecture(KimiK25Config, kimi_k25)}
 
 
 def _kimi_k25(hf: HFConfig) -> Reading:
@@ -167,7 +167,7 @@ def _kimi_k25(hf: HFConfig) -> Reading:
         "n_merged": merged,
         "task": hf.task,
     }
-    return Reading("kimi_k25", given)
+    return Reading("kimi_k25_own", given)
 
 
-HF_READERS = {"kimi_k25": _kimi_k25}
+HF_READERS = {"kimi_k25_own": _kimi_k25}
