@@ -135,7 +135,7 @@ def from_dict(
     changed = overridden(values, overrides or {})
     hf = read(changed, cls=cls, name=name)
     try:
-        reading = hf_reader(hf.model_type)(hf)
+        reading = hf_reader(hf.read_as)(hf)
         given = validated(reading.given, architecture(reading.architecture).config)
     except InvalidConfig as error:
         message = str(error)
@@ -150,6 +150,15 @@ def from_dict(
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
+    if model.mtp_params:
+        model.assumptions.append(
+            f"{model.mtp_params:,} parameters of layers for multi-token prediction are in the published "
+            "files and not in the count; count_mtp=true counts them"
+        )
+    if hf.own_class:
+        model.assumptions.append(
+            f"{hf.cls} is the repository's own code, taken for {hf.model_type} of transformers"
+        )
     return model
 
 
