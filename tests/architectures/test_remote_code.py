@@ -506,6 +506,16 @@ CASES = [
         "moonshotai/Kimi-K2.5, safetensors: 23,040 + 1,014,686,023,680 + 12,193,329,648",
         needs="deepseek_v3",
     ),
+    Case(
+        "kimi-k2",
+        {
+            **KIMI_K25["text_config"],
+            "model_type": "kimi_k2",
+            "architectures": ["DeepseekV3ForCausalLM"],
+        },
+        1_026_408_232_448,
+        "moonshotai/Kimi-K2-Instruct, page; 23,040 of them are router biases",
+    ),
 ]
 
 # Published rounded only: parameters in all, and those one token visits where the source says.
