@@ -128,15 +128,15 @@ def from_dict(
     overrides: Mapping[str, Any] | None = None,
 ) -> Model:
     """The model of the contents of a Hugging Face `config.json`."""
-    from sizer.architectures.registry import architecture, hf_reader
+    from sizer.architectures import registry
     from sizer.sources.hf_config import overridden, read
     from sizer.sources.values import validated
 
     changed = overridden(values, overrides or {})
     hf = read(changed, cls=cls, name=name)
     try:
-        reading = hf_reader(hf.read_as)(hf)
-        given = validated(reading.given, architecture(reading.architecture).config)
+        reading = registry.read(hf)
+        given = validated(reading.given, registry.architecture(reading.architecture).config)
     except InvalidConfig as error:
         message = str(error)
         raise InvalidConfig(message if message.startswith(name) else f"{name}: {message}") from None
