@@ -121,9 +121,7 @@ def mixture(
     return Module("mlp", (gate, routed, *(part._replace(component="experts") for part in shared)))
 
 
-def router(
-    name: str, experts: Axis, embed: Axis, *, balanced: bool = True, learned: bool = False
-) -> Module:
+def router(name: str, experts: Axis, embed: Axis, *, balanced: bool = True, learned: bool = False) -> Module:
     """A score for each expert; `balanced`: with the bias that no gradient changes."""
     bias_name = "e_score_correction_bias"
     kept = Param(bias_name, (experts,)) if learned else buffer(bias_name, experts)
