@@ -63,6 +63,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("alignment of text", gguf([], [("general.alignment", 8, "32")]), "power of two"),
     ("type 77", gguf([("w", [32], 77, 4)]), "type 77"),
     ("part of a block", gguf([("w", [33], 2, 36)]), "no whole number of q4_0 blocks"),
+    ("line break in a name", gguf([("a\nb", [33], 2, 36)]), r"a\nb: rows of 33"),
     ("tensor twice", gguf([("w", [32], 0, 128)] * 2), "'w' twice"),
     ("overlap", gguf([("v", [64], 0, 32), ("w", [64], 0, 256)]), "overlaps"),
     ("hole", gguf([("v", [8], 0, 320), ("w", [8], 0, 32)]), "leaves a hole"),
@@ -74,6 +75,7 @@ def test_hostile(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(sizer.SizerError, match=r"m\.gguf") as caught:
         counted(tmp_path / "m.gguf", data)
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_another_alignment(tmp_path: Path) -> None:
