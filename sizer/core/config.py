@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sizer.core.dims import MAX_SIZE, Dim, is_array
@@ -107,10 +106,9 @@ class Config:
                 object.__setattr__(self, name, value)
 
 
-@cache
-def size_names(config: type[Config]) -> tuple[str, ...]:
+def size_names(config: type[Config]) -> list[str]:
     """The fields of a configuration that are sizes."""
-    return tuple(f.name for f in fields(config) if str(f.type).startswith("Dim"))
+    return [f.name for f in fields(config) if str(f.type).startswith("Dim")]
 
 
 def letter(config: type[Config], name: str) -> str:

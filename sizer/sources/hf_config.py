@@ -321,7 +321,7 @@ def in_its_words(model_type: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _in_file(key: str, values: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     """The spelling of a key that the file has already, or the one transformers maps the others to."""
-    aliases = record.get("aliases", {})
+    aliases: Mapping[str, str] = record.get("aliases", {})
     target = aliases.get(key, key)
     same = (key, target, *(alias for alias, mapped in aliases.items() if mapped == target))
     return next((spelling for spelling in same if spelling in values), target)

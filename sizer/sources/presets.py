@@ -210,7 +210,9 @@ def _preset(name: str, family: str, table: dict[str, Any], defaults: dict[str, A
                 f"{where}: [{name}] has an unknown key {key!r}; known are {', '.join(sorted(known))}"
             )
     architecture, model_type = table.get("architecture", ""), table.get("model_type", "")
-    if not (isinstance(architecture, str) and isinstance(model_type, str)) or not (architecture or model_type):
+    if not (isinstance(architecture, str) and isinstance(model_type, str)) or not (
+        architecture or model_type
+    ):
         raise BadInput(
             f"{where}: [{name}] needs `architecture`, one of those in `sizer presets list`, "
             "or `model_type`, one of transformers"

@@ -28,11 +28,8 @@ def dense(hf: HFConfig, architecture: str = "llama", **given: Any) -> Reading:
     A switch that is not given keeps its default, whatever the file says: a model type that does
     not know a key ignores it. The same holds for the window.
     """
-    fixed = {
-        field.name: field.default
-        for field in fields(DecoderConfig)
-        if field.name not in ("layout", "task", "tie_embeddings", *size_names(DecoderConfig))
-    }
+    decided = ("layout", "task", "tie_embeddings", *size_names(DecoderConfig))
+    fixed = {field.name: field.default for field in fields(DecoderConfig) if field.name not in decided}
     fixed |= {"window": None, "act": activation(hf), "token_bias": token_bias(hf)}
     # A switch that the file sets to null is off.
     given = {
