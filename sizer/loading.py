@@ -161,15 +161,15 @@ def from_dict(
 
     `trusted`: the values ship with the package, where a test has validated them.
     """
-    from sizer.architectures.registry import architecture, hf_reader
+    from sizer.architectures import registry
     from sizer.sources.hf_config import overridden, read
     from sizer.sources.values import validated, well_formed
 
     changed = overridden(values, overrides or {})
     hf = read(changed, cls=cls, name=name)
     try:
-        reading = hf_reader(hf.model_type)(hf)
-        config = architecture(reading.architecture).config
+        reading = registry.read(hf)
+        config = registry.architecture(reading.architecture).config
         given = well_formed(reading.given, config) if trusted else validated(reading.given, config)
     except InvalidConfig as error:
         message = str(error)
@@ -184,6 +184,15 @@ def from_dict(
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
+    if model.mtp_params:
+        model.assumptions.append(
+            f"{model.mtp_params:,} parameters of layers for multi-token prediction are in the published "
+            "files and not in the count; count_mtp=true counts them"
+        )
+    if hf.own_class:
+        model.assumptions.append(
+            f"{hf.cls} is the repository's own code, taken for {hf.model_type} of transformers"
+        )
     return model
 
 

@@ -22,21 +22,26 @@ MAX_LISTED_LAYERS = 100_000
 SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 
 
-def dense(hf: HFConfig, architecture: str = "llama", **given: Any) -> Reading:
+def dense(
+    hf: HFConfig,
+    architecture: str = "llama",
+    config: type[DecoderConfig] = DecoderConfig,
+    **given: Any,
+) -> Reading:
     """A decoder with the sizes of the file and the switches given.
 
     A switch that is not given keeps its default, whatever the file says: a model type that does
     not know a key ignores it. The same holds for the window.
     """
-    decided = ("layout", "task", "tie_embeddings", *size_names(DecoderConfig))
-    fixed = {field.name: field.default for field in fields(DecoderConfig) if field.name not in decided}
+    decided = ("layout", "task", "tie_embeddings", *size_names(config))
+    fixed = {field.name: field.default for field in fields(config) if field.name not in decided}
     fixed |= {"window": None, "act": activation(hf), "token_bias": token_bias(hf)}
     # A switch that the file sets to null is off.
     given = {
         name: False if value is None and isinstance(fixed.get(name), bool) else value
         for name, value in given.items()
     }
-    return Reading(architecture, hf.fill(DecoderConfig, **{**fixed, **given}))
+    return Reading(architecture, hf.fill(config, **{**fixed, **given}))
 
 
 def activation(hf: HFConfig) -> str:
