@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sizer.core.dims import MAX_SIZE, Dim
-from sizer.core.pattern import Pattern, PerLayer
 from sizer.core.poly import Poly, symbol
 from sizer.errors import InvalidConfig
 
@@ -146,8 +145,12 @@ def check_size(name: str, value: Any, *, least: int = 1) -> None:
         raise InvalidConfig(f"{name} is beyond {MAX_SIZE:,}, the largest size that is accepted")
 
 
-def symbolic(config: type[C], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+def symbolic(
+    config: type[C], given: Mapping[str, Any], *, suffix: str = ""
+) -> tuple[dict[str, Any], dict[str, int]]:
     """The given values with every size replaced by its letter, and what each letter stands for.
+
+    `suffix` ends each letter, where the configuration is a part of another.
 
     >>> from sizer.architectures.decoders.gpt2 import GPT2Config
     >>> symbolic(GPT2Config, {"d_model": 768, "n_heads": 12})[0]["d_model"]
@@ -157,8 +160,8 @@ def symbolic(config: type[C], given: Mapping[str, Any]) -> tuple[dict[str, Any],
     values: dict[str, int] = {}
     for field in fields(config):
         value = given.get(field.name, field.default)
-        name = letter(config, field.name)
-        if isinstance(value, Pattern | PerLayer):
+        name = letter(config, field.name) + suffix
+        if hasattr(value, "symbolic"):
             symbols[field.name], counts = value.symbolic(name)
             values.update(counts)
         elif str(field.type).startswith("Dim") and isinstance(value, int):

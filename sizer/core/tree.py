@@ -176,7 +176,7 @@ class Module(Record):
     """A part of a model.
 
     `repeat`: it stands that often in its parent, under the names `name.0`, `name.1`, …, or under
-    the indices of a `Layers`.
+    the indices of a `Layers`; a `{}` in its name says where else the index goes (`expert_{}`).
     `at`: it stands only in these repeats of the nearest repeated module above it.
     `active`: of the repeats, one token visits this many (the routed experts of a MoE).
     `visits`: how many of the repeats run each time the parent runs, where that is not `active`
@@ -345,7 +345,8 @@ def _enter(module: Module, prefix: str, frames: tuple[Frame, ...]) -> tuple[str,
             raise ValueError(f"{prefix}: `at` needs a repeated module above it")
         frames = (*frames[:-1], Frame(at.count, at.indices, at.count, at.count, module.shared))
     if repeat is not None:
-        prefix = f"{prefix}.{{}}" if prefix else "{}"
+        if "{}" not in module.name:
+            prefix = f"{prefix}.{{}}" if prefix else "{}"
         count, indices = (repeat.count, repeat.indices) if isinstance(repeat, Layers) else (repeat, None)
         if indices is None and isinstance(count, int):
             indices = range(count)

@@ -33,6 +33,7 @@ _ENDINGS = {
     "ForEntityPairClassification": "entity_pair",
     "ForEntitySpanClassification": "entity_span",
     "ForPreTraining": "pretraining",
+    "ForAudioClassification": "audio_classification",
     "ForMaskedLM": "masked",
     "ForCausalLM": "causal",
     "LMHeadModel": "causal",
@@ -196,6 +197,13 @@ class HFConfig(Mapping[str, Any]):
             wanted = str(values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
+
+    def as_task(self, task: str) -> HFConfig:
+        """The same configuration, for the class that its model type has for a task."""
+        classes = self._record.get("classes", {}).get(task)
+        if not classes:
+            raise InvalidConfig(f"{self.name}: the model type {self.model_type!r} has no {task} class")
+        return HFConfig(self.values_in_file, self._record, str(classes[0]), self.name)
 
     def fill(self, config: type[Config], **given: Any) -> dict[str, Any]:
         """The fields of a configuration that this file decides; `given` wins.
