@@ -80,13 +80,19 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
     aliases = {a: b for a, b in config.attribute_map.items() if not NO_SIZE.search(a)}
     if aliases:
         found["aliases"] = aliases
-    nested = {}
-    for key, sub in config.sub_configs.items():
+    nested: dict[str, Any] = {}
+    for key, spec in config.sub_configs_defaults.items():
+        sub = spec.config_class
         registered = getattr(sub, "model_type", "") in CONFIG_MAPPING_NAMES
-        if registered or sub.__name__ == "AutoConfig" or sub in above:
+        if sub.__name__ == "AutoConfig":
+            nested[key] = spec.model_type or ""
+        elif registered or sub in above:
             nested[key] = getattr(sub, "model_type", "")
         else:
             nested[key] = describe_class(sub, above | {config})
+        # What the whole model assumes of a part that the file leaves out.
+        if spec.init_kwargs and found["defaults"].get(key) is None:
+            found["defaults"][key] = plain(spec.init_kwargs)
     if nested:
         found["nested"] = nested
     return found
