@@ -1,0 +1,140 @@
+"""CLIP's and SigLIP's vision towers, and those that differ from them by a switch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.decoders.reading import whole
+from sizer.architectures.multimodal.tower import Children, TowerConfig, blocks, convolution, norms_named
+from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
+from sizer.core.dims import Dim
+from sizer.core.layers import buffer, embedding, layer_norm, linear, mlp
+from sizer.core.tree import Axis, Module, Param, heads_axis
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+ONE = Axis("one", 1)
+
+
+@configuration
+class VisionConfig(TowerConfig):
+    """Sizes and switches of a tower over the patches of an image.
+
+    `class_token`: a learned token before the patches, with a position of its own.
+    `pre_norm`, `post_norm`: names of the norms around the blocks, "" for none.
+    `pooling_head`: SigLIP's attention that pools the patches. `position_ids`: the indices of the
+    positions are kept as a buffer.
+    """
+
+    n_patches: Dim
+    patch_size: Dim
+    n_channels: Dim = 3
+    class_token: bool = False
+    patch_bias: bool = True
+    pre_norm: str = ""
+    post_norm: str = "post_layernorm"
+    pooling_head: bool = False
+    position_ids: bool = True
+
+    letters = {**TowerConfig.letters, "n_patches": "Np", "patch_size": "p", "n_channels": "Nc"}
+    meanings = {
+        **TowerConfig.meanings,
+        "n_patches": "patches of an image",
+        "patch_size": "side of a patch",
+        "n_channels": "colour channels",
+    }
+
+
+def vision_tower(c: VisionConfig) -> Module:
+    """CLIP (Radford et al. 2021) or SigLIP (Zhai et al. 2023), with the names of `SiglipVisionModel`.
+
+    Source: transformers `modeling_clip.py`, `modeling_siglip.py`.
+    """
+    embed = Axis("embed", c.d_model)
+    head = (_pooling_head(c, embed),) if c.pooling_head else ()
+    return Module(
+        "",
+        (
+            Module("embeddings", _embeddings(c, embed)),
+            *norms_named(c, c.pre_norm, embed),
+            blocks(c),
+            *norms_named(c, c.post_norm, embed),
+            *head,
+        ),
+        stream="encoder",
+    )
+
+
+def _embeddings(c: VisionConfig, embed: Axis) -> Children:
+    side = Axis("patch", c.patch_size)
+    rows = Axis("patches", c.n_patches + 1 if c.class_token else c.n_patches)
+    token = (Param("class_embedding", (embed,), component="embedding"),) if c.class_token else ()
+    kept = c.position_ids and c.layout == "transformers"
+    return (
+        *token,
+        convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side, bias=c.patch_bias),
+        embedding("position_embedding", rows, embed, component="position"),
+        *((buffer("position_ids", ONE, rows, persistent=False),) if kept else ()),
+    )
+
+
+def _pooling_head(c: VisionConfig, embed: Axis) -> Module:
+    """One learned query attends to all patches; queries, keys and values are one matrix."""
+    heads, ffn = heads_axis("heads", c.n_heads, c.d_head), Axis("ffn", c.d_ff)
+    attention = Module(
+        "attention",
+        (
+            Param("in_proj_weight", (3 * heads, embed), "matmul"),
+            Param("in_proj_bias", (3 * heads,)),
+            linear("out_proj", embed, heads, bias=True),
+        ),
+        component="attention",
+    )
+    return Module(
+        "head",
+        (
+            Param("probe", (ONE, ONE, embed)),
+            attention,
+            layer_norm("layernorm", embed),
+            mlp("mlp", ffn, embed, act=c.act, names=("fc1", "fc2"), component="head"),
+        ),
+        component="head",
+    )
+
+
+ARCHITECTURES = {"clip_vision": Architecture(VisionConfig, vision_tower)}
+
+
+def vision_sizes(hf: HFConfig, **given: Any) -> dict[str, Any]:
+    """The sizes that the configurations of vision towers have in common."""
+    return {
+        "task": "base",
+        "d_model": hf["hidden_size"],
+        "n_layers": hf["num_hidden_layers"],
+        "n_heads": hf["num_attention_heads"],
+        "d_ff": hf["intermediate_size"],
+        "patch_size": hf["patch_size"],
+        "n_channels": hf["num_channels"],
+        **({"act": hf["hidden_act"]} if "hidden_act" in hf else {}),
+        **given,
+    }
+
+
+def squared_patches(hf: HFConfig) -> int:
+    """Patches of a square image."""
+    return (whole(hf, "image_size") // whole(hf, "patch_size")) ** 2
+
+
+def _clip(hf: HFConfig) -> Reading:
+    flags = {"class_token": True, "patch_bias": False, "pre_norm": "pre_layrnorm"}
+    return Reading("clip_vision", vision_sizes(hf, n_patches=squared_patches(hf), **flags))
+
+
+def _siglip(hf: HFConfig) -> Reading:
+    pooled = bool(hf.get("vision_use_head", True))
+    return Reading("clip_vision", vision_sizes(hf, n_patches=squared_patches(hf), pooling_head=pooled))
+
+
+HF_READERS = {"clip_vision_model": _clip, "siglip_vision_model": _siglip, "git_vision_model": _clip}
