@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.registry import Architecture, architecture
 from sizer.core.config import Config, symbolic
+from sizer.core.dims import is_array
+from sizer.core.poly import as_poly
 from sizer.core.tree import Module, Row, walk
 from sizer.errors import InvalidConfig
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from sizer.measures.formula import Formula
     from sizer.measures.kv_cache import KVCache
     from sizer.measures.tensors import Tensor
+
+
+# Below 2⁶³ by more than the rounding of a sum in floating point.
+INT64_SAFE = 9.2e18
 
 
 class Model:
@@ -113,7 +119,32 @@ class Model:
         """
         from sizer.measures.count import count
 
-        return count(self.rows())
+        found = count(self.rows())
+        if any(is_array(value) for value in self.given.values()) and self._wraps():
+            # Python's own integers, in arrays: slower, and exact whatever the size.
+            return self._with_python_integers().count()
+        return found
+
+    def _wraps(self) -> bool:
+        """Whether a number of a sweep is beyond 64 bits, where numpy's integers silently wrap."""
+        from sizer.measures.count import count
+
+        letters = count(walk(self.symbolic_tree()))
+        values = {
+            code: value.astype(float) if is_array(value) else float(value)
+            for code, value in self.symbolic[1].items()
+            if not (is_array(value) and value.dtype == object)
+        }
+        if len(values) < len(self.symbolic[1]):
+            return False
+        sums = (letters.total, letters.tied, letters.buffers)
+        return any(float(as_poly(total).approximate(values)) >= INT64_SAFE for total in sums)
+
+    def _with_python_integers(self) -> Model:
+        widened = {k: v.astype(object) if is_array(v) else v for k, v in self.given.items()}
+        return Model(
+            self.name, self.architecture, widened, assumptions=self.assumptions, sources=self.sources
+        )
 
     def tensors(self, layout: str = "checkpoint") -> list[Tensor]:
         """Every tensor by name, with its shape, component, kind and tie."""

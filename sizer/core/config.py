@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from sizer.core.dims import MAX_SIZE, Dim
+from sizer.core.dims import MAX_SIZE, Dim, is_array
 from sizer.core.poly import Poly, symbol
 from sizer.errors import InvalidConfig
 
@@ -131,8 +131,8 @@ def check_size(name: str, value: Any, *, least: int = 1) -> None:
     """Refuse a number that is not a positive integer of a sane magnitude."""
     if value is None or isinstance(value, Poly) or hasattr(value, "free_symbols"):
         return
-    if hasattr(value, "dtype"):
-        if not (value.dtype.kind in "iu" and (value > 0).all()):
+    if is_array(value):
+        if not (value.dtype.kind in "iuO" and (value >= least).all()):
             raise InvalidConfig(f"{name}: an array of sizes must hold positive integers")
         return
     if isinstance(value, bool) or not isinstance(value, int):
@@ -147,7 +147,7 @@ def check_size(name: str, value: Any, *, least: int = 1) -> None:
 
 def symbolic(
     config: type[C], given: Mapping[str, Any], *, suffix: str = ""
-) -> tuple[dict[str, Any], dict[str, int]]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The given values with every size replaced by its letter, and what each letter stands for.
 
     `suffix` ends each letter, where the configuration is a part of another.
@@ -157,14 +157,14 @@ def symbolic(
     D
     """
     symbols = dict(given)
-    values: dict[str, int] = {}
+    values: dict[str, Any] = {}
     for field in fields(config):
         value = given.get(field.name, field.default)
         name = letter(config, field.name) + suffix
         if hasattr(value, "symbolic"):
             symbols[field.name], counts = value.symbolic(name)
             values.update(counts)
-        elif str(field.type).startswith("Dim") and isinstance(value, int):
+        elif str(field.type).startswith("Dim") and (isinstance(value, int) or is_array(value)):
             symbols[field.name] = symbol(name)
             values[name] = value
     return symbols, values

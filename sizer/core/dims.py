@@ -22,6 +22,11 @@ def is_number(size: Dim) -> bool:
     return isinstance(size, int)
 
 
+def is_array(size: Dim) -> bool:
+    """Whether a size is a numpy array, one entry a model of a sweep."""
+    return hasattr(size, "dtype")
+
+
 def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
     """The exact quotient of two sizes; integers that do not divide are an error.
 
@@ -34,7 +39,7 @@ def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
         if dividend % divisor:
             raise _not_a_multiple(dividend, divisor, names, fix)
         return dividend // divisor
-    if hasattr(dividend, "dtype") or hasattr(divisor, "dtype"):
+    if is_array(dividend) or is_array(divisor):
         if (dividend % divisor).any():
             raise InvalidConfig(f"{names}: some of the sizes given do not divide")
         return dividend // divisor

@@ -148,6 +148,16 @@ class Poly:
             raise ValueError(f"no value for {', '.join(sorted(number.letters))} in {self}")
         return number
 
+    def approximate(self, values: Mapping[str, Any]) -> float:
+        """The largest value in floating point, over numbers or arrays of numbers."""
+        total: Any = 0.0
+        for monomial, coefficient in self.terms.items():
+            term: Any = float(coefficient)
+            for letter, power in monomial:
+                term = term * values[letter] ** power
+            total = total + term
+        return float(total.max() if hasattr(total, "max") else total)
+
     def derivative(self, letter: str) -> Poly:
         """The partial derivative.
 

@@ -282,12 +282,20 @@ class Row(Record):
     @property
     def numel(self) -> Dim:
         """Elements of one copy."""
-        return prod([axis.size for axis in self.leaf.axes])  # type: ignore[union-attr]
+        return numel(self.leaf.axes)  # type: ignore[union-attr]
 
     @property
     def stored(self) -> bool:
         """Whether this row has storage of its own (it is not tied to another)."""
         return self.leaf.tied_to is None  # type: ignore[union-attr]
+
+
+def numel(axes: tuple[Axis, ...]) -> Dim:
+    """Elements of a tensor with these axes."""
+    elements: Dim = 1
+    for axis in axes:
+        elements = elements * axis.size
+    return elements
 
 
 def walk(root: Module) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sizer.core.dims import Dim
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param, Row
+from sizer.core.tree import Buffer, Param, Row, numel
 
 # The order in which components are shown.
 COMPONENTS = (
@@ -83,13 +83,13 @@ def count(rows: Iterable[Row]) -> Count:
     for row in rows:
         leaf = row.leaf
         if isinstance(leaf, Param):
-            numel = row.numel
+            elements = numel(leaf.axes)
             if leaf.tied_to is not None:
-                tied = tied + numel * row.copies
+                tied = tied + elements * row.copies
                 continue
-            params = numel * row.copies
+            params = elements * row.copies
             total = total + params
-            active = active + (numel if leaf.active is None else leaf.active) * row.active
+            active = active + (elements if leaf.active is None else leaf.active) * row.active
             components[row.component] = components.get(row.component, 0) + params
             if not leaf.trainable:
                 frozen = frozen + params

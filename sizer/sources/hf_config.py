@@ -280,7 +280,8 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
 def usual_class(record: Mapping[str, Any]) -> str:
     """The class people mean by the name of a model type: its language model, if it has one."""
     classes = record.get("classes", {})
-    for task in _USUAL:
+    both = record.get("defaults", {}).get("is_encoder_decoder")
+    for task in ("seq2seq", "speech_seq2seq", *_USUAL) if both else _USUAL:
         if task in classes:
             return str(classes[task][0])
     return ""

@@ -165,9 +165,7 @@ def _value(field: Field[Any], value: Any) -> Any:
     if isinstance(value, Pattern | PerLayer):
         return value
     if kind.removesuffix(" | None") == "Part":
-        from sizer.architectures.registry import architecture
-
-        return value._replace(given=validated(value.given, architecture(value.architecture).config))
+        return value._replace(given=validated(value.given, value.kind))
     base = kind.removesuffix(" | None")
     adapter = _adapters().get(base)
     if base == "Pattern":

@@ -10,6 +10,7 @@ from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
 from sizer.core.tree import Axis, Module
+from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -55,6 +56,9 @@ ARCHITECTURES = {"encoder_decoder": Architecture(EncoderDecoderConfig, encoder_d
 
 
 def _encoder_decoder(hf: HFConfig) -> Reading:
+    for side in ("encoder", "decoder"):
+        if not hf.given(side):
+            raise InvalidConfig(f"{hf.name}: an encoder-decoder needs the configuration of its {side}")
     encoder, decoder = hf.nested("encoder").as_task("base"), hf.nested("decoder").as_task("causal")
     same = encoder["hidden_size"] == decoder["hidden_size"]
     reads = decoder.given("cross_attention_hidden_size") and decoder["cross_attention_hidden_size"]
