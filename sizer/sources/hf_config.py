@@ -202,6 +202,11 @@ class HFConfig(Mapping[str, Any]):
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
 
+    def as_type(self, model_type: str) -> HFConfig:
+        """The same values, read as a configuration of another model type."""
+        self.asked.update(self.values_in_file)
+        return HFConfig(self.values_in_file, record_of(model_type), self.cls, self.name)
+
     def has_task(self, task: str) -> bool:
         """Whether the model type has a class for a task."""
         return bool(self._record.get("classes", {}).get(task))

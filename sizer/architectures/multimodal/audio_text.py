@@ -101,7 +101,7 @@ ARCHITECTURES = {
 
 def _read(hf: HFConfig, architecture: str = "audio_text", *, merged: bool = False, **given: Any) -> Reading:
     audio, text = hf.nested("audio_config"), hf.nested("text_config", merged=merged)
-    fields = {"audio": audio, "d_audio": audio["hidden_size"], "early_names": True}
+    fields = {"audio": audio, "d_audio": audio["hidden_size"], "files": "whole_text"}
     return reading(hf, architecture, text=text, **{**fields, **given})
 
 
@@ -169,7 +169,7 @@ def _qwen3_asr(hf: HFConfig) -> Reading:
     audio = hf.nested("audio_config")
     return _read(
         hf,
-        early_names=False,
+        files="",
         d_bridge=audio["hidden_size"],
         d_out=audio["output_dim"],
         act=audio["activation_function"],
@@ -180,7 +180,7 @@ def _qwen3_asr(hf: HFConfig) -> Reading:
 def _moss(hf: HFConfig) -> Reading:
     return _read(
         hf,
-        early_names=False,
+        files="",
         merge=hf["audio_merge_size"],
         bridge_bias=hf["projector_bias"],
         bridge_norm=True,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
+from sizer.architectures.decoders.reading import whole
+from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading, text_of
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.layers import linear, rms_norm
@@ -51,7 +52,17 @@ def gemma3(c: ImageTextConfig) -> Module:
     return multimodal(c, Module(c.places.bridge, bridge, component="other", stream="encoder"))
 
 
+def fuyu(c: ImageTextConfig) -> Module:
+    """Fuyu: no tower; the pixels of a patch are one token of the text."""
+    pixels = Axis("pixels", c.d_vision)
+    return multimodal(
+        c,
+        linear("vision_embed_tokens", Axis("embed", c.d_model), pixels, bias=True, component="embedding"),
+    )
+
+
 ARCHITECTURES = {
+    "fuyu": Architecture(ImageTextConfig, fuyu),
     "llava": Architecture(ImageTextConfig, llava),
     "gemma3": Architecture(ImageTextConfig, gemma3),
 }
@@ -59,7 +70,7 @@ ARCHITECTURES = {
 
 def _read(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
     vision = hf.nested("vision_config")
-    fields = {"vision": vision, "d_vision": vision["hidden_size"], "early_names": True}
+    fields = {"vision": vision, "d_vision": vision["hidden_size"], "files": "whole_text"}
     return reading(hf, architecture, **{**fields, **given})
 
 
@@ -81,7 +92,14 @@ def _paligemma(hf: HFConfig) -> Reading:
     return _read(hf, layers=("linear",))
 
 
+def _fuyu(hf: HFConfig) -> Reading:
+    text = text_of(hf, "persimmon")
+    pixels = whole(hf, "patch_size") ** 2 * whole(hf, "num_channels")
+    return reading(hf, "fuyu", text=text, d_vision=pixels, files="whole_text")
+
+
 HF_READERS = {
+    "fuyu": _fuyu,
     "gemma3": _gemma3,
     "llava": _llava,
     "paligemma": _paligemma,

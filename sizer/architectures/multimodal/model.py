@@ -38,7 +38,9 @@ class MultimodalConfig(Config):
     `d_bridge`: hidden width of what joins a tower to the text, `bridge_bias`: whether it has biases.
     `merge`: tokens of the tower that stand side by side in one of the text; `d_joined`: their width
     together, where a configuration gives that instead.
-    `early_names`: files name the parts as before transformers 4.52, the text model whole inside.
+    `files`: how files from before transformers 4.52 name the parts, where they differ: "whole_text"
+    (a text model with its head, and towers beside it) or "plain_text" (the names of a text model
+    alone, and towers beside it).
     """
 
     text: Part
@@ -53,7 +55,7 @@ class MultimodalConfig(Config):
     merge: Dim = 1
     bridge_bias: bool = True
     tie_embeddings: bool = False
-    early_names: bool = False
+    files: str = ""
     token_bias: bool = True
     places: Places = Places()
 
@@ -84,10 +86,13 @@ class MultimodalConfig(Config):
 
 def multimodal(c: MultimodalConfig, *bridge: Module | Leaf) -> Module:
     """The towers, what joins them to the text (`bridge`), the text, and the head of its task."""
-    places = c.places
-    early = c.early_names and c.layout == "checkpoint"
-    inside = "" if early or c.task == "base" else "model"
-    text = f"{places.text}.model" if early else places.text
+    files = c.files if c.layout == "checkpoint" else ""
+    inside = "" if files or c.task == "base" else "model"
+    places, text = c.places, c.places.text
+    if files == "whole_text":
+        text = f"{text}.model"
+    elif files == "plain_text" and c.task != "base":
+        text = "model"
     towers = ((c.vision, places.vision), (c.audio, places.audio))
     model = (
         *(
@@ -98,17 +103,18 @@ def multimodal(c: MultimodalConfig, *bridge: Module | Leaf) -> Module:
         *bridge,
         c.text.module(text, layout=c.layout, inside=inside),
     )
-    if c.task == "base":
-        return Module("", model)
-    if not early:
-        return with_head(c, model, embedding=f"{places.text}.{places.embedding}", qa_prefix="model", token_bias=c.token_bias)
-    if c.task != "causal":
-        head = linear("score", Axis("labels", c.n_labels), Axis("embed", c.d_model), component="head")
-        return Module("", (*model, head))
-    tied_to = f"{text}.{places.embedding}.weight" if c.tie_embeddings else None
+    if not files or c.task == "base":
+        return with_head(
+            c, model, embedding=f"{text}.{places.embedding}", qa_prefix="model", token_bias=c.token_bias
+        )
     vocab, embed = Axis("vocab", c.vocab_size), Axis("embed", c.d_model)
-    head = linear(f"{places.text}.{places.head}", vocab, embed, tied_to=tied_to, component="head")
-    return Module("", (*model, head))
+    if c.task != "causal":
+        bias = c.task == "token" and c.token_bias
+        head = linear("score", Axis("labels", c.n_labels), embed, bias=bias, component="head")
+        return Module("", (*model, head))
+    name = f"{places.text}.{places.head}" if files == "whole_text" else places.head
+    tied_to = f"{text}.{places.embedding}.weight" if c.tie_embeddings else None
+    return Module("", (*model, linear(name, vocab, embed, tied_to=tied_to, component="head")))
 
 
 # -- readers --------------------------------------------------------------------------------------
@@ -125,6 +131,13 @@ def bare(hf: HFConfig) -> Part:
     """A nested model without a head, read by the reader of its own type."""
     part = part_of(hf.as_task("base") if hf.has_task("base") else hf)
     return part._replace(given={**part.given, "task": "base"})
+
+
+def text_of(hf: HFConfig, model_type: str) -> HFConfig:
+    """The text of a model whose older files have its keys beside those of the towers."""
+    if hf.given("text_config"):
+        return hf.nested("text_config")
+    return hf.as_type(model_type)
 
 
 def reading(hf: HFConfig, architecture: str, *, text: HFConfig | None = None, **given: Any) -> Reading:
