@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sizer.architectures.decoders.decoder import fused_gated_mlp, rotary_buffers
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, gated_mlp, layer_norm, linear, mlp, rms_norm
+from sizer.core.layers import attention_core, buffer, gated_mlp, layer_norm, linear, mlp, rms_norm
 from sizer.core.tree import Axis, Leaf, Module, Op, Param, heads_axis
 
 Children = tuple[Module | Leaf, ...]
@@ -186,3 +186,15 @@ def convolution(
     if act:
         leaves = (*leaves, Op("act", act, {"width": out.size}))
     return Module(name, leaves, component=component, kind="conv")
+
+
+def batch_norm(name: str, width: Axis) -> Module:
+    """BatchNorm: a weight and a bias, and the statistics of the batches seen."""
+    leaves = (
+        Param("weight", (width,)),
+        Param("bias", (width,)),
+        buffer("running_mean", width, component="norm"),
+        buffer("running_var", width, component="norm"),
+        buffer("num_batches_tracked", component="norm"),
+    )
+    return Module(name, leaves, kind="batch_norm", component="norm")
