@@ -109,17 +109,17 @@ ARCHITECTURES = {"clip_vision": Architecture(VisionConfig, vision_tower)}
 
 def vision_sizes(hf: HFConfig, **given: Any) -> dict[str, Any]:
     """The sizes that the configurations of vision towers have in common."""
-    return {
-        "task": "base",
-        "d_model": hf["hidden_size"],
-        "n_layers": hf["num_hidden_layers"],
-        "n_heads": hf["num_attention_heads"],
-        "d_ff": hf["intermediate_size"],
-        "patch_size": hf["patch_size"],
-        "n_channels": hf["num_channels"],
-        **({"act": hf["hidden_act"]} if "hidden_act" in hf else {}),
-        **given,
+    keys = {
+        "d_model": "hidden_size",
+        "n_layers": "num_hidden_layers",
+        "n_heads": "num_attention_heads",
+        "d_ff": "intermediate_size",
+        "patch_size": "patch_size",
+        "n_channels": "num_channels",
+        "act": "hidden_act",
     }
+    found = {name: hf[key] for name, key in keys.items() if name not in given and key in hf}
+    return {"task": "base", **found, **given}
 
 
 def squared_patches(hf: HFConfig) -> int:

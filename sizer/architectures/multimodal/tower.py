@@ -83,8 +83,14 @@ class TowerConfig(Config):
             self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
 
 
-def blocks(c: TowerConfig, *extra: Module | Leaf, repeat: Dim | None = None, name: str = "") -> Module:
-    """The blocks of a tower; `extra` is what a family adds to each."""
+def blocks(
+    c: TowerConfig,
+    *extra: Module | Leaf,
+    repeat: Dim | None = None,
+    name: str = "",
+    in_attention: Children = (),
+) -> Module:
+    """The blocks of a tower; `extra` is what a family adds to each, `in_attention` to its attention."""
     embed, names = Axis("embed", c.d_model), c.module_names
     before_attn, after_attn, before_mlp, after_mlp = (norms_named(c, norm, embed) for norm in names.norms)
     first, second = ((Param(scale, (embed,)),) for scale in names.scales) if names.scales else ((), ())
@@ -92,7 +98,7 @@ def blocks(c: TowerConfig, *extra: Module | Leaf, repeat: Dim | None = None, nam
         name or names.block,
         (
             *before_attn,
-            attention(c),
+            attention(c, *in_attention),
             *after_attn,
             *first,
             *before_mlp,
@@ -105,7 +111,7 @@ def blocks(c: TowerConfig, *extra: Module | Leaf, repeat: Dim | None = None, nam
     )
 
 
-def attention(c: TowerConfig) -> Module:
+def attention(c: TowerConfig, *extra: Module | Leaf) -> Module:
     """Attention over the whole sequence, or the last W frames of it."""
     embed, names = Axis("embed", c.d_model), c.module_names
     heads = heads_axis("heads", c.n_heads, c.d_head)
@@ -118,6 +124,7 @@ def attention(c: TowerConfig) -> Module:
         (
             *(linear(name, width, embed, bias=letter in c.bias) for name, width, letter in split),
             *_qk_norms(c, heads, kv_heads),
+            *extra,
             *attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, cached=False),
             linear(names.output, embed, heads, bias="o" in c.bias),
         ),
