@@ -22,9 +22,23 @@ from digests import digest_buffers, digest_shapes, digest_ties  # noqa: E402
 OUT = ROOT / "tests" / "fixtures" / "transformers.jsonl.gz"
 TEXT = {"causal", "masked", "seq2seq"}
 # Keys that never decide a size, and make most of a file.
-NOISE = {"id2label", "label2id", "bos_token_id", "eos_token_id", "pad_token_id", "initializer_range",
-         "attention_dropout", "hidden_dropout_prob", "use_cache", "output_attentions", "return_dict",
-         "output_hidden_states", "problem_type", "chunk_size_feed_forward", "_name_or_path"}
+NOISE = {
+    "id2label",
+    "label2id",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "initializer_range",
+    "attention_dropout",
+    "hidden_dropout_prob",
+    "use_cache",
+    "output_attentions",
+    "return_dict",
+    "output_hidden_states",
+    "problem_type",
+    "chunk_size_feed_forward",
+    "_name_or_path",
+}
 
 
 def main(paths: list[str]) -> None:

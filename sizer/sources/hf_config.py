@@ -78,6 +78,9 @@ _ALWAYS_KNOWN = (
     "is_decoder",
 )
 
+# Names that a model type had in files of before transformers knew it.
+_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
+
 
 class HFConfig(Mapping[str, Any]):
     """The values of one configuration, nested ones apart.
@@ -158,6 +161,14 @@ class HFConfig(Mapping[str, Any]):
         if isinstance(labels, Mapping):
             return len(labels)
         return int(self.values_in_file.get("num_labels", 2))
+
+    @property
+    def saved_by_transformers_5(self) -> bool:
+        """Whether transformers 5 wrote the file: it ties and names a few tensors in its own way.
+
+        Files of published checkpoints are mostly older, and then what they store decides.
+        """
+        return str(self.values_in_file.get("transformers_version", "")).startswith("5.")
 
     def unknown_keys(self) -> list[str]:
         """Keys of the file that neither transformers nor a reader knows; misspelt sizes are errors."""
@@ -240,7 +251,7 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
+    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
