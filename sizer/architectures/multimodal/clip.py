@@ -137,4 +137,11 @@ def _siglip(hf: HFConfig) -> Reading:
     return Reading("clip_vision", vision_sizes(hf, n_patches=squared_patches(hf), pooling_head=pooled))
 
 
-HF_READERS = {"clip_vision_model": _clip, "siglip_vision_model": _siglip, "git_vision_model": _clip}
+def _phi4(hf: HFConfig) -> Reading:
+    given = vision_sizes(hf, n_patches=squared_patches(hf), pooling_head=True, position_ids=False)
+    return Reading("clip_vision", given)
+
+
+HF_READERS = {"clip_vision_model": _clip, "siglip_vision_model": _siglip, "git_vision_model": _clip,
+    "phi4_multimodal_vision": _phi4,
+}
