@@ -29,6 +29,13 @@ NO_SIZE = re.compile(
     r"|(drop_?path|layerdrop|jitter|temperature|softcapping|multiplier|_loss|loss_)"
 )
 
+# Keys that look like those and do.
+SIZE = re.compile(
+    r"^(output_(vocab_size|hidden_size|channels|dim|proj_dims|num_channels|groups|gate_type)"
+    r"|(channel|depthwise|width|depth|ffn|embed_dim|block_ffn_dim)_multiplier|\w*use_(cls|mask)_token"
+    r"|use_layer_scale|layer_scale)$"
+)
+
 TASKS = {
     "base": "MODEL_MAPPING_NAMES",
     "causal": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
@@ -73,7 +80,7 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
         if default is dataclasses.MISSING:
             has_factory = field.default_factory is not dataclasses.MISSING
             default = field.default_factory() if has_factory else None
-        if NO_SIZE.search(field.name):
+        if NO_SIZE.search(field.name) and not SIZE.search(field.name):
             found["ignored"].append(field.name)
         else:
             found["defaults"][field.name] = plain(default)
