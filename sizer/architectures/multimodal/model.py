@@ -140,6 +140,18 @@ def text_of(hf: HFConfig, model_type: str) -> HFConfig:
     return hf.as_type(model_type)
 
 
+def tied(hf: HFConfig, text: HFConfig) -> bool:
+    """Whether the head is tied: as the whole says; files that leave it out meant what the text says.
+
+    Types without such a key never tie.
+    """
+    if "tie_word_embeddings" not in hf:
+        return False
+    if not hf.given("tie_word_embeddings") and text.given("tie_word_embeddings"):
+        return bool(text["tie_word_embeddings"])
+    return bool(hf["tie_word_embeddings"])
+
+
 def reading(hf: HFConfig, architecture: str, *, text: HFConfig | None = None, **given: Any) -> Reading:
     """A model around the text of `text_config`; towers are given as nested configurations."""
     text = hf.nested("text_config") if text is None else text
@@ -153,7 +165,7 @@ def reading(hf: HFConfig, architecture: str, *, text: HFConfig | None = None, **
         "text": bare(text),
         "d_model": text["hidden_size"],
         "vocab_size": text["vocab_size"],
-        "tie_embeddings": bool(hf.get("tie_word_embeddings", False)),
+        "tie_embeddings": tied(hf, text),
     }
     return Reading(architecture, {**fields, **given})
 
