@@ -51,6 +51,7 @@ class TowerConfig(Config):
     """Sizes and switches of a tower.
 
     `bias`: which projections of attention have one ("qkvo" for all). `norm`: "layer" or "rms".
+    `full_values`: each query head has values of its own, whatever the number of key heads.
     `qk_norm`: over each "head", or over the "full" width. `d_rotary`: width of the rotary part of
     a head, where positions are rotary and the frequencies a buffer of the tower.
     """
@@ -67,6 +68,7 @@ class TowerConfig(Config):
     mlp_bias: bool = True
     down_bias: bool = True
     gated: bool = False
+    full_values: bool = False
     norm: str = "layer"
     qk_norm: str | None = None
     act: str = "gelu"
@@ -116,9 +118,10 @@ def attention(c: TowerConfig, *extra: Module | Leaf) -> Module:
     embed, names = Axis("embed", c.d_model), c.module_names
     heads = heads_axis("heads", c.n_heads, c.d_head)
     kv_heads = heads_axis("kv_heads", c.n_kv_heads, c.d_head)
-    split = zip(names.qkv, (heads, kv_heads, kv_heads), "qkv", strict=False)
+    values = heads if c.full_values else kv_heads
+    split = zip(names.qkv, (heads, kv_heads, values), "qkv", strict=False)
     if len(names.qkv) == 1:
-        split = iter(((names.qkv[0], heads + 2 * kv_heads, "q"),))
+        split = iter(((names.qkv[0], heads + kv_heads + values, "q"),))
     return Module(
         names.attention,
         (
