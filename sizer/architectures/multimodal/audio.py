@@ -79,6 +79,7 @@ def qwen_audio_encoder(c: AudioConfig) -> Module:
     Source: transformers `modeling_qwen3_asr.py`.
     """
     embed, stem = Axis("embed", c.d_model), Axis("stem", c.d_stem)
+    left = Axis("stem", c.d_stem * c.n_stem_rows)  # type: ignore[operator]
     kernel = (Axis("kernel", 3), Axis("kernel", 3))
     table = buffer("positional_embedding", Axis("context", c.n_ctx), embed, persistent=False)
     positions = (Module("positional_embedding", (table,)),) if c.layout == "transformers" else ()
@@ -88,7 +89,7 @@ def qwen_audio_encoder(c: AudioConfig) -> Module:
             convolution("conv2d1", stem, Axis("one", 1), *kernel, act="gelu"),
             convolution("conv2d2", stem, stem, *kernel, act="gelu"),
             convolution("conv2d3", stem, stem, *kernel, act="gelu"),
-            linear("conv_out", embed, Axis("stem", c.d_stem * c.n_stem_rows), component="embedding"),
+            linear("conv_out", embed, left, component="embedding"),
             *positions,
             blocks(c),
             norm(c, c.final_norm, embed),
@@ -113,7 +114,8 @@ def _glmasr(hf: HFConfig) -> Reading:
         "n_ctx": None,
         "n_kv_heads": hf["num_key_value_heads"],
         "d_head": hf.get("head_dim"),
-        "d_rotary": rotary_width(hf, default=0.5) or whole(hf, "hidden_size") // whole(hf, "num_attention_heads"),
+        "d_rotary": rotary_width(hf, default=0.5)
+        or whole(hf, "hidden_size") // whole(hf, "num_attention_heads"),
         "act": hf["hidden_act"],
         "bias": "qvo",
         "final_norm": "norm",

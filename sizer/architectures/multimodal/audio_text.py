@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
+from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
+from sizer.architectures.multimodal.model import multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import buffer, layer_norm, linear
-from sizer.core.tree import Axis, Leaf, Module, Op
+from sizer.core.layers import buffer
+from sizer.core.tree import Axis, Module
 from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
@@ -20,25 +21,15 @@ if TYPE_CHECKING:
 
 
 @configuration
-class AudioTextConfig(MultimodalConfig):
-    """What joins sound to text.
+class AudioTextConfig(BridgedConfig):
+    """What joins sound to text. `n_angles`, `d_angles`: rows and width of Music Flamingo's angles."""
 
-    `layers`: names of the one or two matrices. `d_out`: width they give, where it is not the text's.
-    `bridge_norm`: a LayerNorm closes them. `angles`: rows and width of Music Flamingo's table of
-    angles.
-    """
-
-    layers: tuple[str, ...] = ("linear_1", "linear_2")
-    d_out: Dim | None = None
-    bridge_norm: bool = False
-    act: str = "gelu"
     n_angles: Dim | None = None
     d_angles: Dim | None = None
 
-    letters = {**MultimodalConfig.letters, "d_out": "Do", "n_angles": "Na", "d_angles": "Da"}
+    letters = {**BridgedConfig.letters, "n_angles": "Na", "d_angles": "Da"}
     meanings = {
-        **MultimodalConfig.meanings,
-        "d_out": "width that the audio is given",
+        **BridgedConfig.meanings,
         "n_angles": "rows of the table of angles",
         "d_angles": "width of the rotary part of a frame",
     }
@@ -49,24 +40,7 @@ def audio_text(c: AudioTextConfig, *tables: Module) -> Module:
 
     Source: transformers `modeling_audioflamingo3.py` and those of the types in this file.
     """
-    bridge = Module(c.places.bridge, _bridge(c), component="other", stream="encoder")
-    return multimodal(c, bridge, *(tables if c.layout == "transformers" else ()))
-
-
-def _bridge(c: AudioTextConfig) -> tuple[Module | Leaf, ...]:
-    frames = Axis("audio", c.merge * c.d_audio if c.d_joined is None else c.d_joined)
-    out = Axis("embed", c.d_model if c.d_out is None else c.d_out)
-    hidden = out if c.d_bridge is None else Axis("bridge", c.d_bridge)
-    if len(c.layers) == 1:
-        return (linear(c.layers[0], out, frames, bias=c.bridge_bias),)
-    first, second = c.layers
-    closing = (layer_norm("norm", out),) if c.bridge_norm else ()
-    return (
-        linear(first, hidden, frames, bias=c.bridge_bias),
-        Op("act", c.act, {"width": hidden.size}),
-        linear(second, out, hidden, bias=c.bridge_bias),
-        *closing,
-    )
+    return multimodal(c, bridge(c, c.d_audio), *(tables if c.layout == "transformers" else ()))
 
 
 def flamingo(c: AudioTextConfig) -> Module:
@@ -183,7 +157,7 @@ def _moss(hf: HFConfig) -> Reading:
         files="",
         merge=hf["audio_merge_size"],
         bridge_bias=hf["projector_bias"],
-        bridge_norm=True,
+        norm_after="norm",
         act=hf["projector_hidden_act"],
     )
 

@@ -11,6 +11,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -114,34 +115,53 @@ def vision_sizes(hf: HFConfig, **given: Any) -> dict[str, Any]:
         "n_layers": "num_hidden_layers",
         "n_heads": "num_attention_heads",
         "d_ff": "intermediate_size",
-        "patch_size": "patch_size",
         "n_channels": "num_channels",
         "act": "hidden_act",
     }
     found = {name: hf[key] for name, key in keys.items() if name not in given and key in hf}
-    return {"task": "base", **found, **given}
+    return {"task": "base", "patch_size": patch_side(hf), **found, **given}
 
 
-def squared_patches(hf: HFConfig) -> int:
-    """Patches of a square image."""
-    return (whole(hf, "image_size") // whole(hf, "patch_size")) ** 2
+def side(hf: HFConfig, key: str) -> tuple[int, int]:
+    """Height and width, of which a configuration may give one or both."""
+    value = hf[key]
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(v, int) for v in value):
+        return value[0], value[1]
+    return whole(hf, key), whole(hf, key)
+
+
+def patches(hf: HFConfig) -> int:
+    """Patches of an image."""
+    (height, width), (rows, columns) = side(hf, "image_size"), side(hf, "patch_size")
+    return height // rows * (width // columns)
+
+
+def patch_side(hf: HFConfig) -> int:
+    """The side of a patch, which must be a square."""
+    rows, columns = side(hf, "patch_size")
+    if rows != columns:
+        raise InvalidConfig(f"patch_size = [{rows}, {columns}] is not a square")
+    return rows
 
 
 def _clip(hf: HFConfig) -> Reading:
     flags = {"class_token": True, "patch_bias": False, "pre_norm": "pre_layrnorm"}
-    return Reading("clip_vision", vision_sizes(hf, n_patches=squared_patches(hf), **flags))
+    return Reading("clip_vision", vision_sizes(hf, n_patches=patches(hf), **flags))
 
 
 def _siglip(hf: HFConfig) -> Reading:
     pooled = bool(hf.get("vision_use_head", True))
-    return Reading("clip_vision", vision_sizes(hf, n_patches=squared_patches(hf), pooling_head=pooled))
+    return Reading("clip_vision", vision_sizes(hf, n_patches=patches(hf), pooling_head=pooled))
 
 
 def _phi4(hf: HFConfig) -> Reading:
-    given = vision_sizes(hf, n_patches=squared_patches(hf), pooling_head=True, position_ids=False)
+    given = vision_sizes(hf, n_patches=patches(hf), pooling_head=True, position_ids=False)
     return Reading("clip_vision", given)
 
 
-HF_READERS = {"clip_vision_model": _clip, "siglip_vision_model": _siglip, "git_vision_model": _clip,
+HF_READERS = {
+    "clip_vision_model": _clip,
+    "siglip_vision_model": _siglip,
+    "git_vision_model": _clip,
     "phi4_multimodal_vision": _phi4,
 }

@@ -53,9 +53,7 @@ def unified(c: Gemma4Config) -> Module:
         projection = "" if in_file else "multimodal_embedder"
         images = (
             Module("vision_embedder" if in_file else "embed_vision", _patches(c), stream="encoder"),
-            Module(
-                "embed_vision", (Module(projection, _projection(c, c.d_vision)),), stream="encoder"
-            ),
+            Module("embed_vision", (Module(projection, _projection(c, c.d_vision)),), stream="encoder"),
         )
     return multimodal(c, *images, *_joined(c, "embed_audio", c.d_joined))
 

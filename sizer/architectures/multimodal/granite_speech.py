@@ -82,7 +82,11 @@ def encoder(c: GraniteEncoderConfig) -> Module:
 
     Source: transformers `modeling_granite_speech.py`.
     """
-    embed, characters, window = Axis("embed", c.d_model), Axis("vocab", c.n_characters), Axis("window", c.window)
+    embed, characters, window = (
+        Axis("embed", c.d_model),
+        Axis("vocab", c.n_characters),
+        Axis("window", c.window),
+    )
     ffn = Axis("ffn", c.d_ff)
 
     def half_mlp(name: str) -> Module:

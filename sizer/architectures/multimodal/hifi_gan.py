@@ -74,7 +74,11 @@ def hifi_gan(c: HifiGanConfig) -> Module:
 
     Source: transformers `modeling_seamless_m4t.py`.
     """
-    unit, speaker, language = Axis("unit", c.d_model), Axis("speaker", c.d_speaker), Axis("language", c.d_language)
+    unit, speaker, language = (
+        Axis("unit", c.d_model),
+        Axis("speaker", c.d_speaker),
+        Axis("language", c.d_language),
+    )
     whole_input = Axis("input", c.d_model + c.d_speaker + c.d_language)
     end, kernels = Axis("kernel", END_KERNEL), c.kernels.sizes()
     widths = [Axis("channels", width) for width in c.channels.sizes()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import squared_patches, vision_sizes
+from sizer.architectures.multimodal.clip import patches, vision_sizes
 from sizer.architectures.multimodal.model import MultimodalConfig, bare
 from sizer.architectures.multimodal.tower import LLAMA_LIKE, TowerConfig, blocks
 from sizer.architectures.parts import part_of
@@ -88,7 +88,9 @@ def llama4(c: MultimodalConfig) -> Module:
     return Module(
         "",
         (
-            c.vision.module("vision_model", layout=c.layout, stream="encoder") if c.vision else Module("", ()),
+            c.vision.module("vision_model", layout=c.layout, stream="encoder")
+            if c.vision
+            else Module("", ()),
             bridge._replace(name="multi_modal_projector", component="other", stream="encoder"),
             c.text.module("language_model", layout=c.layout),
         ),
@@ -105,7 +107,7 @@ def _vision(hf: HFConfig) -> Reading:
     axis = whole(hf, "hidden_size") // whole(hf, "num_attention_heads") // 2
     given = vision_sizes(
         hf,
-        n_patches=squared_patches(hf),
+        n_patches=patches(hf),
         d_rotary=axis // 2 * 2,
         d_adapter=hf["projector_input_dim"],
         d_adapter_out=hf["projector_output_dim"],

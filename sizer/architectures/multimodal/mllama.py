@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward, rotary_buffers
 from sizer.architectures.decoders.reading import dense, listed_layers, rotary_width
 from sizer.architectures.heads import with_head
-from sizer.architectures.multimodal.clip import squared_patches, vision_sizes
+from sizer.architectures.multimodal.clip import patches, vision_sizes
 from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.multimodal.tower import LLAMA_LIKE, TowerConfig, blocks, convolution
 from sizer.architectures.registry import Architecture, Reading, hf_reader
@@ -151,9 +151,7 @@ def _positions(c: MllamaVisionConfig, embed: Axis) -> Module:
         component="position",
     )
     table = Param("embedding", (Axis("patches", patches), embed))
-    return Module(
-        "gated_positional_embedding", (Param("gate", (ONE,)), table, tiles), component="position"
-    )
+    return Module("gated_positional_embedding", (Param("gate", (ONE,)), table, tiles), component="position")
 
 
 def _tile_positions(c: MllamaVisionConfig, name: str) -> Module:
@@ -184,7 +182,7 @@ def _vision(hf: HFConfig) -> Reading:
     given = vision_sizes(
         hf,
         n_heads=hf["attention_heads"],
-        n_patches=squared_patches(hf),
+        n_patches=patches(hf),
         n_global_layers=hf["num_global_layers"],
         n_tiles=hf["max_num_tiles"],
         n_ratios=8 if ratios is None else len(ratios),

@@ -168,4 +168,3 @@ def reading(hf: HFConfig, architecture: str, *, text: HFConfig | None = None, **
         "tie_embeddings": tied(hf, text),
     }
     return Reading(architecture, {**fields, **given})
-

@@ -89,7 +89,12 @@ def audio(c: OmniAudioConfig) -> Module:
                 ),
             ),
             convolution(
-                "encode_positions.conv", embed, Axis("group", c.d_group), frames, act=c.act, component="position"
+                "encode_positions.conv",
+                embed,
+                Axis("group", c.d_group),
+                frames,
+                act=c.act,
+                component="position",
             ),
             blocks(c),
             layer_norm("layer_norm", embed),

@@ -93,7 +93,9 @@ def _mlp(c: QFormerConfig, up: str, down: str, embed: Axis) -> tuple[Module, ...
     first: Children = (linear("dense", ffn, embed, bias=True), Op("act", c.act, {"width": ffn.size}))
     return (
         Module(up, first, component="mlp"),
-        Module(down, (linear("dense", embed, ffn, bias=True), layer_norm("LayerNorm", embed)), component="mlp"),
+        Module(
+            down, (linear("dense", embed, ffn, bias=True), layer_norm("LayerNorm", embed)), component="mlp"
+        ),
     )
 
 

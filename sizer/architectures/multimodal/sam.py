@@ -108,7 +108,8 @@ def _relative(c: SamVisionConfig) -> Children:
 def got_ocr2(c: MultimodalConfig) -> Module:
     """GOT-OCR 2 (arXiv:2409.01704): two convolutions halve the sides of the image."""
     embed, three = Axis("embed", c.d_model), Axis("kernel", 3)
-    vision, twice = Axis("vision", c.d_joined), Axis("vision", 2 * c.d_joined)
+    vision = Axis("vision", c.d_joined)
+    twice = 2 * vision
     bridge = (
         convolution("conv_upsampler1", twice, vision, three, three, bias=False, component="other"),
         convolution("conv_upsampler2", embed, twice, three, three, bias=False, component="other"),

@@ -101,7 +101,7 @@ def _tables(c: SpeechEncoderConfig, embed: Axis) -> Children:
     if c.positions == "rotary":
         half = Axis("rotary", divide(c.d_head, 2, names="d_head / 2"))
         return (Module("embed_positions", (buffer("inv_freq", half),)),)
-    if c.positions != "relative" or c.layout == "checkpoint":
+    if c.n_position_rows is None or c.positions != "relative" or c.layout == "checkpoint":
         return ()
     rows = Axis("distances", 2 * c.n_position_rows - 1)
     return (Module("embed_positions", (buffer("pe", ONE, rows, embed, persistent=False),)),)

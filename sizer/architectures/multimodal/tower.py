@@ -52,8 +52,9 @@ class TowerConfig(Config):
 
     `bias`: which projections of attention have one ("qkvo" for all). `norm`: "layer" or "rms".
     `full_values`: each query head has values of its own, whatever the number of key heads.
-    `qk_norm`: over each "head", or over the "full" width. `d_rotary`: width of the rotary part of
-    a head, where positions are rotary and the frequencies a buffer of the tower.
+    `qk_norm`: over each "head", or over the "full" width; "full_rms" is an RMSNorm in any tower.
+    `d_rotary`: width of the rotary part of a head, where positions are rotary and the frequencies
+    a buffer of the tower.
     """
 
     d_model: Dim
@@ -119,9 +120,8 @@ def attention(c: TowerConfig, *extra: Module | Leaf) -> Module:
     heads = heads_axis("heads", c.n_heads, c.d_head)
     kv_heads = heads_axis("kv_heads", c.n_kv_heads, c.d_head)
     values = heads if c.full_values else kv_heads
-    split = zip(names.qkv, (heads, kv_heads, values), "qkv", strict=False)
-    if len(names.qkv) == 1:
-        split = iter(((names.qkv[0], heads + kv_heads + values, "q"),))
+    widths = (heads, kv_heads, values) if len(names.qkv) > 1 else (heads + kv_heads + values,)
+    split = zip(names.qkv, widths, "qkv", strict=False)
     return Module(
         names.attention,
         (
@@ -141,6 +141,8 @@ def _qk_norms(c: TowerConfig, heads: Axis, kv_heads: Axis) -> tuple[Module, ...]
     q_name, k_name = c.module_names.qk_norms
     one_head = Axis("head", c.d_head)
     q, k = (one_head, one_head) if c.qk_norm == "head" else (heads, kv_heads)
+    if c.qk_norm == "full_rms":
+        return rms_norm(q_name, q), rms_norm(k_name, k)
     return norm(c, q_name, q), norm(c, k_name, k)
 
 

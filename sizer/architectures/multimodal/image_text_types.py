@@ -1,0 +1,122 @@
+"""The model types of language models that see with one tower, read from their configurations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.decoders.reading import whole
+from sizer.architectures.multimodal.model import Places, reading, text_of
+from sizer.architectures.registry import Reading
+from sizer.errors import InvalidConfig, clip
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+VIDEO_LLAVA = Places(vision="image_tower")
+
+
+def _read(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
+    vision = hf.nested("vision_config")
+    fields = {"vision": vision, "d_vision": vision["hidden_size"], "files": "whole_text"}
+    return reading(hf, architecture, **{**fields, **given})
+
+
+def _gemma3(hf: HFConfig) -> Reading:
+    return _read(hf, "gemma3")
+
+
+def feature_layers(hf: HFConfig) -> int:
+    """Blocks of the tower whose outputs the text reads side by side."""
+    layers = hf["vision_feature_layer"]
+    return len(layers) if isinstance(layers, list | tuple) else 1
+
+
+def _llava(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
+    fields: dict[str, Any] = {
+        "merge": feature_layers(hf),
+        "bridge_bias": bool(hf["multimodal_projector_bias"]),
+        "act": hf["projector_hidden_act"],
+    }
+    return _read(hf, architecture, **{**fields, **given})
+
+
+def _llava_next(hf: HFConfig) -> Reading:
+    if hf.model_type == "llava_next_video" and hf["spatial_pool_mode"] == "conv":
+        raise InvalidConfig(f"spatial_pool_mode = {clip(repr('conv'))} is not described; use average or max")
+    return _llava(hf, "llava_next")
+
+
+def _video_llava(hf: HFConfig) -> Reading:
+    return _llava(hf, "video_llava", places=VIDEO_LLAVA)
+
+
+def _vipllava(hf: HFConfig) -> Reading:
+    return _read(
+        hf, merge=feature_layers(hf), norm_before="projector_layernorm", act=hf["projector_hidden_act"]
+    )
+
+
+def _mistral3(hf: HFConfig) -> Reading:
+    return _llava(hf, "mistral3", n_square=whole(hf, "spatial_merge_size") ** 2)
+
+
+def _internvl(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        merge=int(1 / hf["downsample_ratio"]) ** 2,
+        norm_before="layer_norm",
+        act=hf["projector_hidden_act"],
+    )
+
+
+def _aya_vision(hf: HFConfig) -> Reading:
+    text = hf.nested("text_config")
+    width = hf.get("alignment_intermediate_size") or text["hidden_size"]
+    return _read(
+        hf,
+        merge=whole(hf, "downsample_factor") ** 2,
+        d_bridge=width // 2,
+        norm_before="layernorm",
+        gated=True,
+        act="silu",
+    )
+
+
+def _cohere2_vision(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        merge=whole(hf, "downsample_factor") ** 2,
+        d_bridge=whole(hf, "alignment_intermediate_size") // 2,
+        gated=True,
+        act="silu",
+        files="",
+    )
+
+
+def _paligemma(hf: HFConfig) -> Reading:
+    text, width = hf.nested("text_config"), hf.get("projection_dim")
+    narrower = width if width is not None and width != text["hidden_size"] else None
+    return _read(hf, layers=("linear",), d_out=narrower)
+
+
+def _fuyu(hf: HFConfig) -> Reading:
+    text = text_of(hf, "persimmon")
+    pixels = whole(hf, "patch_size") ** 2 * whole(hf, "num_channels")
+    return reading(hf, "fuyu", text=text, d_vision=pixels, files="whole_text")
+
+
+HF_READERS = {
+    "aya_vision": _aya_vision,
+    "cohere2_vision": _cohere2_vision,
+    "fuyu": _fuyu,
+    "gemma3": _gemma3,
+    "internvl": _internvl,
+    "llava": _llava,
+    "llava_next": _llava_next,
+    "llava_next_video": _llava_next,
+    "llava_onevision": _llava_next,
+    "mistral3": _mistral3,
+    "paligemma": _paligemma,
+    "video_llava": _video_llava,
+    "vipllava": _vipllava,
+}
