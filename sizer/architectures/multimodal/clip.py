@@ -25,6 +25,7 @@ class VisionConfig(TowerConfig):
 
     `class_token`: a learned token before the patches, with a position of its own.
     `pre_norm`, `post_norm`: names of the norms around the blocks, "" for none.
+    `unfolded`: patches come as rows of numbers, for a plain matrix.
     `pooling_head`: SigLIP's attention that pools the patches. `position_ids`: the indices of the
     positions are kept as a buffer.
     """
@@ -37,6 +38,7 @@ class VisionConfig(TowerConfig):
     pre_norm: str = ""
     post_norm: str = "post_layernorm"
     pooling_head: bool = False
+    unfolded: bool = False
     position_ids: bool = True
 
     letters = {**TowerConfig.letters, "n_patches": "Np", "patch_size": "p", "n_channels": "Nc"}
@@ -69,13 +71,16 @@ def vision_tower(c: VisionConfig) -> Module:
 
 
 def _embeddings(c: VisionConfig, embed: Axis) -> Children:
-    side = Axis("patch", c.patch_size)
+    side, channels = Axis("patch", c.patch_size), Axis("channels", c.n_channels)
     rows = Axis("patches", c.n_patches + 1 if c.class_token else c.n_patches)
     token = (Param("class_embedding", (embed,), component="embedding"),) if c.class_token else ()
+    pixels = Axis("pixels", c.n_channels * c.patch_size * c.patch_size)
     kept = c.position_ids and c.layout == "transformers"
     return (
         *token,
-        convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side, bias=c.patch_bias),
+        linear("patch_embedding", embed, pixels, bias=c.patch_bias, component="embedding")
+        if c.unfolded
+        else convolution("patch_embedding", embed, channels, side, side, bias=c.patch_bias),
         embedding("position_embedding", rows, embed, component="position"),
         *((buffer("position_ids", ONE, rows, persistent=False),) if kept else ()),
     )
@@ -159,7 +164,27 @@ def _phi4(hf: HFConfig) -> Reading:
     return Reading("clip_vision", given)
 
 
+def _idefics(hf: HFConfig) -> Reading:
+    return Reading("clip_vision", vision_sizes(hf, n_patches=patches(hf), position_ids=False))
+
+
+def _siglip2(hf: HFConfig) -> Reading:
+    """SigLIP 2 (arXiv:2502.14786), whose positions are resampled to the shape of each image."""
+    given = vision_sizes(
+        hf,
+        n_patches=hf["num_patches"],
+        unfolded=True,
+        position_ids=False,
+        pooling_head=bool(hf.get("vision_use_head", True)),
+    )
+    return Reading("clip_vision", given)
+
+
 HF_READERS = {
+    "idefics2_vision": _idefics,
+    "idefics3_vision": _idefics,
+    "smolvlm_vision": _idefics,
+    "siglip2_vision_model": _siglip2,
     "clip_vision_model": _clip,
     "siglip_vision_model": _siglip,
     "git_vision_model": _clip,

@@ -29,7 +29,7 @@ def newline(c: BridgedConfig) -> Module:
 def mistral3(c: BridgedConfig) -> Module:
     """Mistral Small 3.1: squares of patches are merged before the two matrices."""
     vision = Axis("vision", c.d_vision)
-    square = Axis("vision", c.d_vision * c.n_square)
+    square = Axis("vision", c.d_vision * c.n_square)  # type: ignore[operator]
     merger = linear("patch_merger.merging_layer", vision, square)
     return multimodal(c, bridge(c, c.d_vision, rms_norm("norm", vision), merger))
 

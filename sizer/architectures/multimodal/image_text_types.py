@@ -12,6 +12,9 @@ from sizer.errors import InvalidConfig, clip
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
+DEEPSEEK = Places(vision="vision_model", bridge="aligner")
+IDEFICS = Places(text="text_model", vision="vision_model", bridge="connector")
+LIGHTON = Places(vision="vision_encoder", bridge="vision_projection")
 VIDEO_LLAVA = Places(vision="image_tower")
 
 
@@ -93,6 +96,45 @@ def _cohere2_vision(hf: HFConfig) -> Reading:
     )
 
 
+def _lighton_ocr(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        "mistral3",
+        n_square=whole(hf, "spatial_merge_size") ** 2,
+        bridge_bias=False,
+        places=LIGHTON,
+        files="",
+    )
+
+
+def _idefics3(hf: HFConfig) -> Reading:
+    """Idefics3 and SmolVLM: one matrix over squares of patches."""
+    return _read(
+        hf,
+        merge=whole(hf, "scale_factor") ** 2,
+        layers=("modality_projection.proj",),
+        bridge_bias=False,
+        places=IDEFICS,
+        files="",
+    )
+
+
+def _lfm2_vl(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        merge=whole(hf, "downsample_factor") ** 2,
+        d_bridge=hf["projector_hidden_size"],
+        bridge_bias=bool(hf["projector_bias"]),
+        norm_before="layer_norm" if hf["projector_use_layernorm"] else "",
+        act=hf["projector_hidden_act"],
+        files="",
+    )
+
+
+def _deepseek_vl(hf: HFConfig) -> Reading:
+    return _read(hf, layers=("linear1", "linear2"), places=DEEPSEEK, files="")
+
+
 def _paligemma(hf: HFConfig) -> Reading:
     text, width = hf.nested("text_config"), hf.get("projection_dim")
     narrower = width if width is not None and width != text["hidden_size"] else None
@@ -108,15 +150,20 @@ def _fuyu(hf: HFConfig) -> Reading:
 HF_READERS = {
     "aya_vision": _aya_vision,
     "cohere2_vision": _cohere2_vision,
+    "deepseek_vl": _deepseek_vl,
     "fuyu": _fuyu,
     "gemma3": _gemma3,
+    "idefics3": _idefics3,
     "internvl": _internvl,
+    "lfm2_vl": _lfm2_vl,
+    "lighton_ocr": _lighton_ocr,
     "llava": _llava,
     "llava_next": _llava_next,
     "llava_next_video": _llava_next,
     "llava_onevision": _llava_next,
     "mistral3": _mistral3,
     "paligemma": _paligemma,
+    "smolvlm": _idefics3,
     "video_llava": _video_llava,
     "vipllava": _vipllava,
 }

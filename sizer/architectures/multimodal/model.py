@@ -141,14 +141,16 @@ def text_of(hf: HFConfig, model_type: str) -> HFConfig:
 
 
 def tied(hf: HFConfig, text: HFConfig) -> bool:
-    """Whether the head is tied: as the whole says; files that leave it out meant what the text says.
+    """Whether the head is tied: as the whole says, from transformers 5 on.
 
-    Types without such a key never tie.
+    Earlier versions went by the text, so what it says or assumes holds in their files where the
+    whole says nothing. Types without such a key never tie.
     """
     if "tie_word_embeddings" not in hf:
         return False
-    if not hf.given("tie_word_embeddings") and text.given("tie_word_embeddings"):
-        return bool(text["tie_word_embeddings"])
+    early = str(hf.get("transformers_version", "")).startswith("4.")
+    if not hf.given("tie_word_embeddings") and (early or text.given("tie_word_embeddings")):
+        return bool(text.get("tie_word_embeddings", False))
     return bool(hf["tie_word_embeddings"])
 
 
