@@ -124,7 +124,8 @@ def vision_sizes(hf: HFConfig, **given: Any) -> dict[str, Any]:
         "act": "hidden_act",
     }
     found = {name: hf[key] for name, key in keys.items() if name not in given and key in hf}
-    return {"task": "base", "patch_size": patch_side(hf), **found, **given}
+    square = {"patch_size": patch_side(hf)} if "patch_size" in hf else {}
+    return {"task": "base", **square, **found, **given}
 
 
 def side(hf: HFConfig, key: str) -> tuple[int, int]:
