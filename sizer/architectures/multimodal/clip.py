@@ -66,7 +66,6 @@ def vision_tower(c: VisionConfig) -> Module:
             *norms_named(c, c.post_norm, embed),
             *head,
         ),
-        stream="encoder",
     )
 
 

@@ -38,18 +38,13 @@ def git(c: GitConfig) -> Module:
 
     Source: transformers `modeling_git.py`.
     """
-    embed, vision, one = Axis("embed", c.d_model), Axis("vision", c.d_vision), Axis("one", 1)
+    embed, vision = Axis("embed", c.d_model), Axis("vision", c.d_vision)
     inside = "" if c.task == "base" else "git"
-    frames: tuple[Module, ...] = ()
-    if c.n_images is not None:
-        # A list of bare parameters: their names are their indices.
-        vector = Param("", (one, one, vision), component="position")
-        frames = (Module("img_temporal_embedding", (vector,), repeat=c.n_images),)
     projection = (linear("0", embed, vision, bias=True), layer_norm("1", embed))
     model = (
         *embeddings(c),
         c.vision.module("image_encoder.vision_model", layout=c.layout, inside=inside, stream="encoder"),
-        *frames,
+        *_frames(c, vision),
         Module("visual_projection.visual_projection", projection, component="other", stream="encoder"),
         *stack(c, layer(c)),
     )
@@ -58,6 +53,17 @@ def git(c: GitConfig) -> Module:
     table = "git.embeddings.word_embeddings.weight" if c.tie_embeddings else None
     head = linear("output", Axis("vocab", c.vocab_size), embed, bias=True, tied_to=table, component="head")
     return Module("", (Module("git", model), head))
+
+
+def _frames(c: GitConfig, vision: Axis) -> tuple[Module, ...]:
+    """A vector for each frame of a video, in a list whose tensors are named by their index alone."""
+    if c.n_images is None:
+        return ()
+    vector = Param("0", (Axis("one", 1), Axis("one", 1), vision), component="position")
+    if isinstance(c.n_images, int):
+        vectors = tuple(vector._replace(name=str(i)) for i in range(c.n_images))
+        return (Module("img_temporal_embedding", vectors),)
+    return (Module("img_temporal_embedding", (vector,), repeat=c.n_images),)
 
 
 ARCHITECTURES = {"git": Architecture(GitConfig, git)}
