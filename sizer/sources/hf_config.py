@@ -60,6 +60,8 @@ _USUAL = (
     "base",
 )
 
+# Model types whose checkpoints bring code of their own, which is that of a type transformers has.
+_SAME_AS = {"kimi_k2": "deepseek_v3", "RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 
 # Keys of any file, whatever its model type.
 _ALWAYS_KNOWN = (
@@ -77,9 +79,6 @@ _ALWAYS_KNOWN = (
     "tokenizer_class",
     "is_decoder",
 )
-
-# Names that a model type had in files of before transformers knew it.
-_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 
 
 class HFConfig(Mapping[str, Any]):
@@ -126,6 +125,15 @@ class HFConfig(Mapping[str, Any]):
         if key not in self:
             return default
         return self[key]
+
+    def per_layer(self, key: str, n_layers: int) -> list[Any] | None:
+        """A list with an entry for each layer, or `None`; one that is too short is an error."""
+        values = self.get(key)
+        if values is None:
+            return None
+        if not isinstance(values, list | tuple) or len(values) < n_layers:
+            raise InvalidConfig(f"{self.name}: {key} must be a list of {n_layers} entries, one a layer")
+        return list(values[:n_layers])
 
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
@@ -251,10 +259,11 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
+    line = _lines().get(_SAME_AS.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
+    record["model_type"] = model_type
     return record
 
 
@@ -267,6 +276,21 @@ def _lines() -> dict[str, str]:
         return {
             line[len(start) : line.index('"', len(start))]: line for line in file if line.startswith(start)
         }
+
+
+def language_model(hf: HFConfig, model_type: str) -> HFConfig:
+    """The configuration of a multimodal model's language model, for a class that is that alone.
+
+    Its keys stand in `text_config`, or in the file itself where there is none.
+    """
+    known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
+    if hf.cls not in known:
+        raise UnknownName(
+            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
+        )
+    if hf["text_config"] is None:
+        return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
+    return hf.nested("text_config", model_type)
 
 
 def model_type_of_class(cls: str) -> list[str]:
