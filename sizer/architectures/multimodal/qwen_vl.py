@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading, text_of
 from sizer.architectures.registry import Architecture, Reading, hf_reader
+from sizer.sources.hf_config import language_model
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -31,7 +32,7 @@ def _qwen3_vl(hf: HFConfig) -> Reading:
 def _qwen3_5(hf: HFConfig) -> Reading:
     """With the class of its language model alone, that."""
     if hf.cls.endswith("ForCausalLM") or "Text" in hf.cls:
-        text = hf.nested("text_config")
+        text = language_model(hf, f"{hf.model_type}_text")
         return hf_reader(text.model_type)(text)
     return _qwen3_vl(hf)
 
@@ -43,4 +44,5 @@ HF_READERS = {
     "qwen3_vl_moe": _qwen3_vl,
     "qwen3_5": _qwen3_5,
     "qwen3_5_moe": _qwen3_5,
+    "qwen4_exp": _qwen3_5,
 }

@@ -92,8 +92,12 @@ def blocks(
     repeat: Dim | None = None,
     name: str = "",
     in_attention: Children = (),
+    mlps: Children | None = None,
 ) -> Module:
-    """The blocks of a tower; `extra` is what a family adds to each, `in_attention` to its attention."""
+    """The blocks of a tower; `extra` is what a family adds to each, `in_attention` to its attention.
+
+    `mlps` stand in place of the MLP, where layers differ in theirs.
+    """
     embed, names = Axis("embed", c.d_model), c.module_names
     before_attn, after_attn, before_mlp, after_mlp = (norms_named(c, norm, embed) for norm in names.norms)
     first, second = ((Param(scale, (embed,)),) for scale in names.scales) if names.scales else ((), ())
@@ -105,7 +109,7 @@ def blocks(
             *after_attn,
             *first,
             *before_mlp,
-            feed_forward(c),
+            *((feed_forward(c),) if mlps is None else mlps),
             *after_mlp,
             *second,
             *extra,
