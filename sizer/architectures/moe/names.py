@@ -54,6 +54,7 @@ _GRANITE_STORED = _GRANITE._replace(
     stacked=("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
 )
 _STACKED = MoENames(router="mlp.router", stacked=("mlp.experts.gate_up_proj", "mlp.experts.down_proj"))
+_PLAIN_STACKED = MoENames(stacked=("mlp.experts.gate_up_proj", "mlp.experts.down_proj"))
 _AFMOE = MoENames(router="mlp.router.gate", correction="mlp.expert_bias")
 _HUNYUAN = MoENames(router="mlp.gate.wg", shared="mlp.shared_mlp")
 _ERNIE = MoENames(correction="mlp.gate.moe_statics.e_score_correction_bias")
@@ -105,4 +106,5 @@ NAMES: dict[str, tuple[MoENames, MoENames]] = {
     # The bare decoder keeps its embedding's name: only that of a model with a head is another.
     "sarvam_base": (_PLAIN, MoENames(correction="mlp.gate.expert_bias")),
     "llama4": (_LLAMA4, _LLAMA4),
+    "qwen3_vl_moe": (_PLAIN_STACKED, _PLAIN_STACKED),
 }

@@ -10,7 +10,7 @@ from sizer.architectures.multimodal.tower import Children
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import embedding, layer_norm, linear
+from sizer.core.layers import buffer, embedding, layer_norm, linear
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, Op
 
@@ -68,10 +68,13 @@ def qformer(c: QFormerConfig) -> Module:
     )
     if c.vocab_size is None:
         return Module("", (layer_norm("layernorm", embed), block))
+    rows = Axis("context", c.n_ctx)
+    ids = (buffer("position_ids", Axis("one", 1), rows, persistent=False),)
     tables = (
         embedding("word_embeddings", Axis("vocab", c.vocab_size), embed),
-        embedding("position_embeddings", Axis("context", c.n_ctx), embed, component="position"),
+        embedding("position_embeddings", rows, embed, component="position"),
         layer_norm("layernorm", embed),
+        *(ids if c.layout == "transformers" else ()),
     )
     return Module("", (Module("embeddings", tables), block))
 
