@@ -1,4 +1,4 @@
-"""Qwen's models of images and text: the tower gives tokens as wide as the text itself."""
+"""Qwen's and GLM's models of images and text: the tower gives tokens as wide as the text itself."""
 
 from __future__ import annotations
 
@@ -38,6 +38,11 @@ def _qwen3_5(hf: HFConfig) -> Reading:
 
 
 HF_READERS = {
+    "glm46v": _qwen3_vl,
+    "glm4v": _qwen3_vl,
+    "glm4v_moe": _qwen3_vl,
+    "glm_ocr": _qwen3_vl,
+    "glmga": _qwen3_vl,
     "qwen2_vl": _qwen2_vl,
     "qwen2_5_vl": _qwen2_vl,
     "qwen3_vl": _qwen3_vl,

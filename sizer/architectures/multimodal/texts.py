@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.decoders.glm import GLM, NORMS
 from sizer.architectures.decoders.qwen import qwen_windows
 from sizer.architectures.decoders.reading import dense, rotary_width
 from sizer.architectures.moe.mixtral import step_pattern
-from sizer.architectures.moe.reading import moe_reading
+from sizer.architectures.moe.reading import moe_reading, sparse_layers
+from sizer.architectures.moe.reading import rotary_width as partly_rotary
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
@@ -39,6 +41,29 @@ def _qwen3_vl_moe(hf: HFConfig) -> Reading:
     )
 
 
+def _glm4v(hf: HFConfig) -> Reading:
+    """GLM-4.1V: GLM-4 with biases; heads divide the width."""
+    rotary = rotary_width(hf, default=1.0)
+    return dense(hf, module_names=GLM, norms=NORMS, qkv_bias=True, d_rotary=rotary, d_head=None)
+
+
+def _glm_ocr(hf: HFConfig) -> Reading:
+    return dense(hf, module_names=GLM, norms=NORMS, d_rotary=rotary_width(hf, default=1.0))
+
+
+def _glm4v_moe(hf: HFConfig) -> Reading:
+    """GLM-4.5V: GLM-4.5 without norms of queries and keys."""
+    return moe_reading(
+        hf,
+        naming="deepseek",
+        correction="buffer",
+        mlp_layers=sparse_layers(hf, lambda i: i >= hf["first_k_dense_replace"]),
+        d_rotary=partly_rotary(hf, partial=True, default=0.5),
+        qkv_bias=hf["attention_bias"],
+        window=None,
+    )
+
+
 def _emu3(hf: HFConfig) -> Reading:
     """Emu3: a LLaMA over words and images' tokens."""
     bias = bool(hf.get("attention_bias"))
@@ -53,6 +78,9 @@ def _emu3(hf: HFConfig) -> Reading:
 
 HF_READERS = {
     "emu3_text_model": _emu3,
+    "glm4v_moe_text": _glm4v_moe,
+    "glm4v_text": _glm4v,
+    "glm_ocr_text": _glm_ocr,
     "qwen2_vl_text": _qwen2_vl,
     "qwen2_5_vl_text": _qwen2_vl,
     "qwen3_vl_text": _qwen3_vl,
