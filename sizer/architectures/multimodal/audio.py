@@ -17,7 +17,7 @@ from sizer.architectures.multimodal.tower import (
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import buffer, linear
+from sizer.core.layers import buffer, embedding, linear
 from sizer.core.tree import Axis, Module, Param
 
 if TYPE_CHECKING:
@@ -30,22 +30,33 @@ class AudioConfig(TowerConfig):
 
     `n_ctx`: rows of the table of positions, where there is one; `frozen_positions`: it is a
     parameter that is not trained, rather than a buffer. `d_stem`: channels of the convolutions over
-    time and frequency that stand before the blocks, `d_stem_out`: what they leave of a frame.
+    time and frequency that stand before the blocks. `n_sinusoids`: rows of a table that is computed.
     """
 
     n_mels: Dim
     n_ctx: Dim | None = None
     d_stem: Dim | None = None
     n_stem_rows: Dim | None = None
+    n_sinusoids: Dim | None = None
+    d_out: Dim | None = None
     stem: str = ""
     final_norm: str = "layer_norm"
 
-    letters = {**TowerConfig.letters, "n_mels": "Nm", "d_stem": "Ds", "n_stem_rows": "Ns"}
+    letters = {
+        **TowerConfig.letters,
+        "n_mels": "Nm",
+        "d_stem": "Ds",
+        "n_stem_rows": "Ns",
+        "n_sinusoids": "Np",
+        "d_out": "Do",
+    }
     meanings = {
         **TowerConfig.meanings,
         "n_mels": "mel bands of the spectrogram",
         "d_stem": "channels of the convolutions before the blocks",
         "n_stem_rows": "bands of frequency that they leave",
+        "n_sinusoids": "rows of a table of sinusoids",
+        "d_out": "width that the text is given",
     }
 
 
@@ -97,7 +108,22 @@ def qwen_audio_encoder(c: AudioConfig) -> Module:
     )
 
 
+def omni_audio_encoder(c: AudioConfig) -> Module:
+    """Whisper's encoder with a projection to the text's width, and the marks around a sound there.
+
+    Source: transformers `modeling_qwen2_5_omni.py`.
+    """
+    tower = whisper_encoder(c)
+    embed, out = Axis("embed", c.d_model), Axis("out", c.d_out)
+    table = buffer("positional_embedding", Axis("context", c.n_sinusoids), embed, persistent=False)
+    positions = (Module("positional_embedding", (table,)),) if c.layout == "transformers" else ()
+    marks = embedding("audio_bos_eos_token", Axis("marks", 2), out)
+    projection = linear("proj", out, embed, bias=True, component="other")
+    return tower._replace(children=(*tower.children, *positions, marks, projection))
+
+
 ARCHITECTURES = {
+    "omni_audio_encoder": Architecture(AudioConfig, omni_audio_encoder),
     "whisper_encoder": Architecture(AudioConfig, whisper_encoder),
     "qwen_audio_encoder": Architecture(AudioConfig, qwen_audio_encoder),
 }
@@ -157,6 +183,17 @@ def _qwen3_asr(hf: HFConfig) -> Reading:
     return Reading("qwen_audio_encoder", _sizes(hf, **given))
 
 
+def _omni(hf: HFConfig) -> Reading:
+    given = {
+        "n_sinusoids": hf["max_source_positions"],
+        "d_out": hf["output_dim"],
+        "bias": "qvo",
+        "final_norm": "ln_post",
+        "module_names": WHISPER,
+    }
+    return Reading("omni_audio_encoder", _sizes(hf, **given))
+
+
 def _sizes(hf: HFConfig, **given: Any) -> dict[str, Any]:
     """The sizes that these configurations have in common, under either of their spellings."""
     return {
@@ -178,5 +215,6 @@ HF_READERS = {
     "moss_transcribe_diarize_audio": _whisper,
     "glmasr_encoder": _glmasr,
     "voxtral_realtime_encoder": _voxtral_realtime,
+    "qwen2_5_omni_audio_encoder": _omni,
     "qwen3_asr_encoder": _qwen3_asr,
 }

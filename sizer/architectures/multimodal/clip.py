@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.tower import Children, TowerConfig, blocks, convolution, norms_named
+from sizer.architectures.multimodal.tower import (
+    CLIP,
+    Children,
+    TowerConfig,
+    blocks,
+    convolution,
+    norms_named,
+    rotary,
+)
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -23,16 +31,18 @@ ONE = Axis("one", 1)
 class VisionConfig(TowerConfig):
     """Sizes and switches of a tower over the patches of an image.
 
-    `class_token`: a learned token before the patches, with a position of its own.
+    `absolute`: a table of positions. `class_token`: a learned token before the patches, with a
+    position of its own.
     `pre_norm`, `post_norm`: names of the norms around the blocks, "" for none.
     `unfolded`: patches come as rows of numbers, for a plain matrix.
     `pooling_head`: SigLIP's attention that pools the patches. `position_ids`: the indices of the
     positions are kept as a buffer.
     """
 
-    n_patches: Dim
     patch_size: Dim
+    n_patches: Dim | None = None
     n_channels: Dim = 3
+    absolute: bool = True
     class_token: bool = False
     patch_bias: bool = True
     pre_norm: str = ""
@@ -62,6 +72,7 @@ def vision_tower(c: VisionConfig) -> Module:
         (
             Module("embeddings", _embeddings(c, embed)),
             *norms_named(c, c.pre_norm, embed),
+            *rotary(c),
             blocks(c),
             *norms_named(c, c.post_norm, embed),
             *head,
@@ -71,15 +82,22 @@ def vision_tower(c: VisionConfig) -> Module:
 
 def _embeddings(c: VisionConfig, embed: Axis) -> Children:
     side, channels = Axis("patch", c.patch_size), Axis("channels", c.n_channels)
-    rows = Axis("patches", c.n_patches + 1 if c.class_token else c.n_patches)
     token = (Param("class_embedding", (embed,), component="embedding"),) if c.class_token else ()
     pixels = Axis("pixels", c.n_channels * c.patch_size * c.patch_size)
-    kept = c.position_ids and c.layout == "transformers"
     return (
         *token,
         linear("patch_embedding", embed, pixels, bias=c.patch_bias, component="embedding")
         if c.unfolded
         else convolution("patch_embedding", embed, channels, side, side, bias=c.patch_bias),
+        *(_positions(c, embed) if c.absolute else ()),
+    )
+
+
+def _positions(c: VisionConfig, embed: Axis) -> Children:
+    assert c.n_patches is not None
+    rows = Axis("patches", c.n_patches + 1 if c.class_token else c.n_patches)
+    kept = c.position_ids and c.layout == "transformers"
+    return (
         embedding("position_embedding", rows, embed, component="position"),
         *((buffer("position_ids", ONE, rows, persistent=False),) if kept else ()),
     )
@@ -168,6 +186,26 @@ def _idefics(hf: HFConfig) -> Reading:
     return Reading("clip_vision", vision_sizes(hf, n_patches=patches(hf), position_ids=False))
 
 
+def _axial(hf: HFConfig) -> int:
+    """Width of the rotary part of a head: each axis of the image rotates a half of it."""
+    half = whole(hf, "hidden_size") // whole(hf, "num_attention_heads") // 2
+    return half + half % 2
+
+
+def _video_llama(hf: HFConfig) -> Reading:
+    """VideoLLaMA 3 (arXiv:2501.13106): SigLIP with rotary positions in place of the table."""
+    names = CLIP._replace(rotary="rotary_pos_emb")
+    given = vision_sizes(hf, absolute=False, d_rotary=_axial(hf), module_names=names)
+    return Reading("clip_vision", given)
+
+
+def _paddle(hf: HFConfig) -> Reading:
+    """PaddleOCR-VL (arXiv:2510.14528): rotary positions beside the table."""
+    names = CLIP._replace(rotary="encoder.rotary_pos_emb")
+    given = vision_sizes(hf, n_patches=patches(hf), d_rotary=_axial(hf), module_names=names)
+    return Reading("clip_vision", given)
+
+
 def _siglip2(hf: HFConfig) -> Reading:
     """SigLIP 2 (arXiv:2502.14786), whose positions are resampled to the shape of each image."""
     given = vision_sizes(
@@ -188,5 +226,7 @@ HF_READERS = {
     "clip_vision_model": _clip,
     "siglip_vision_model": _siglip,
     "git_vision_model": _clip,
+    "paddleocr_vl_vision": _paddle,
     "phi4_multimodal_vision": _phi4,
+    "video_llama_3_vision": _video_llama,
 }

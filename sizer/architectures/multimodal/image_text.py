@@ -5,10 +5,12 @@ LLaVA and those that differ from it in what stands between tower and text.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
 from sizer.architectures.multimodal.model import multimodal
 from sizer.architectures.registry import Architecture
-from sizer.core.layers import linear, rms_norm
+from sizer.core.layers import layer_norm, linear, rms_norm
 from sizer.core.tree import Axis, Module, Param
 
 
@@ -61,11 +63,28 @@ def fuyu(c: BridgedConfig) -> Module:
     )
 
 
+def hyperclovax(c: BridgedConfig) -> Module:
+    """HyperCLOVA X SEED Think: one matrix joins a Qwen tower to the text."""
+    stored = c.layout == "checkpoint" and c.task != "base"
+    name = "vision_projector" if stored else c.places.bridge
+    matrix = linear(name, Axis("embed", c.d_model), Axis("vision", c.d_vision), bias=True, component="other")
+    return multimodal(c, matrix._replace(stream="encoder"))
+
+
+def paddleocr(c: BridgedConfig) -> Module:
+    """PaddleOCR-VL (arXiv:2510.14528): the patches are normed, then four are joined to one."""
+    if c.layout == "checkpoint" and c.task != "base":
+        c = replace(c, places=c.places._replace(bridge="mlp_AR"))
+    return multimodal(c, bridge(c, c.d_vision, layer_norm("pre_norm", Axis("vision", c.d_vision))))
+
+
 ARCHITECTURES = {
     "fuyu": Architecture(BridgedConfig, fuyu),
     "gemma3": Architecture(BridgedConfig, gemma3),
+    "hyperclovax_vision": Architecture(BridgedConfig, hyperclovax),
     "llava": Architecture(BridgedConfig, llava),
     "llava_next": Architecture(BridgedConfig, newline),
     "mistral3": Architecture(BridgedConfig, mistral3),
+    "paddleocr": Architecture(BridgedConfig, paddleocr),
     "video_llava": Architecture(BridgedConfig, video_llava),
 }

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 DEEPSEEK = Places(vision="vision_model", bridge="aligner")
+HYPERCLOVAX = Places(vision="vision_model", bridge="projector")
 IDEFICS = Places(text="text_model", vision="vision_model", bridge="connector")
 LIGHTON = Places(vision="vision_encoder", bridge="vision_projection")
+PADDLE = Places(vision="visual.vision_model", bridge="projector")
+VIDEO_LLAMA = Places(vision="vision_model", bridge="projector")
 VIDEO_LLAVA = Places(vision="image_tower")
 
 
@@ -147,12 +150,29 @@ def _fuyu(hf: HFConfig) -> Reading:
     return reading(hf, "fuyu", text=text, d_vision=pixels, files="whole_text")
 
 
+def _hyperclovax(hf: HFConfig) -> Reading:
+    width = hf.nested("vision_config")["out_hidden_size"]
+    return _read(hf, "hyperclovax_vision", d_vision=width, places=HYPERCLOVAX, files="")
+
+
+def _paddleocr(hf: HFConfig) -> Reading:
+    vision = hf.nested("vision_config")
+    square = whole(vision, "spatial_merge_size") ** 2
+    joined = square * whole(vision, "hidden_size")
+    return _read(hf, "paddleocr", merge=square, d_bridge=joined, places=PADDLE, files="plain_text")
+
+
+def _video_llama(hf: HFConfig) -> Reading:
+    return _read(hf, layers=("readout.0", "readout.2"), places=VIDEO_LLAMA, files="")
+
+
 HF_READERS = {
     "aya_vision": _aya_vision,
     "cohere2_vision": _cohere2_vision,
     "deepseek_vl": _deepseek_vl,
     "fuyu": _fuyu,
     "gemma3": _gemma3,
+    "hyperclovax_vision_v2": _hyperclovax,
     "idefics3": _idefics3,
     "internvl": _internvl,
     "lfm2_vl": _lfm2_vl,
@@ -162,8 +182,10 @@ HF_READERS = {
     "llava_next_video": _llava_next,
     "llava_onevision": _llava_next,
     "mistral3": _mistral3,
+    "paddleocr_vl": _paddleocr,
     "paligemma": _paligemma,
     "smolvlm": _idefics3,
+    "video_llama_3": _video_llama,
     "video_llava": _video_llava,
     "vipllava": _vipllava,
 }

@@ -151,18 +151,23 @@ def _qwen2_vl(hf: HFConfig) -> Reading:
     return Reading("qwen_vision", given)
 
 
-def _qwen2_5_vl(hf: HFConfig) -> Reading:
+def _qwen2_5_vl(hf: HFConfig, names: TowerNames = QWEN2_5) -> Reading:
     given = tower_sizes(
         hf,
+        n_kv_heads=hf.get("num_key_value_heads"),
         d_ff=hf["intermediate_size"],
         d_out=hf["out_hidden_size"],
         norm="rms",
         gated=True,
         patch_bias=False,
         merger_names=("ln_q", "mlp.0", "mlp.2"),
-        module_names=QWEN2_5,
+        module_names=names,
     )
     return Reading("qwen_vision", given)
+
+
+def _qwen2_5_omni(hf: HFConfig) -> Reading:
+    return _qwen2_5_vl(hf, QWEN2_5._replace(qkv=("q", "k", "v")))
 
 
 def _qwen3_vl(hf: HFConfig) -> Reading:
@@ -179,8 +184,10 @@ def _qwen3_vl(hf: HFConfig) -> Reading:
 
 
 HF_READERS = {
+    "exaone4_5_vision": _qwen2_5_vl,
     "qwen2_vl_vision": _qwen2_vl,
     "qwen2_5_vl_vision": _qwen2_5_vl,
+    "qwen2_5_omni_vision_encoder": _qwen2_5_omni,
     "qwen3_vl_vision": _qwen3_vl,
     "qwen3_vl_moe_vision": _qwen3_vl,
     "qwen3_5_vision": _qwen3_vl,

@@ -37,7 +37,15 @@ def _qwen3_5(hf: HFConfig) -> Reading:
     return _qwen3_vl(hf)
 
 
+def _thinker(hf: HFConfig) -> Reading:
+    """The part of Qwen2.5-Omni (arXiv:2503.20215) that reads and writes text."""
+    vision, audio = hf.nested("vision_config"), hf.nested("audio_config")
+    return reading(hf, "qwen_vl", vision=vision, audio=audio, places=PLACES, files="plain_text")
+
+
 HF_READERS = {
+    "qwen2_5_omni_thinker": _thinker,
+    "exaone4_5": _qwen3_vl,
     "glm46v": _qwen3_vl,
     "glm4v": _qwen3_vl,
     "glm4v_moe": _qwen3_vl,

@@ -21,6 +21,11 @@ def _qwen2_vl(hf: HFConfig) -> Reading:
     return dense(hf, qkv_bias=True, d_head=None, **qwen_windows(hf))
 
 
+def _qwen2_5_omni(hf: HFConfig) -> Reading:
+    """The thinker of Qwen2.5-Omni: the same, with heads of a width that a file may give."""
+    return dense(hf, qkv_bias=True, **qwen_windows(hf))
+
+
 def _qwen3_vl(hf: HFConfig) -> Reading:
     """Qwen3-VL: Qwen3 without windows."""
     bias = hf["attention_bias"]
@@ -64,6 +69,12 @@ def _glm4v_moe(hf: HFConfig) -> Reading:
     )
 
 
+def _paddleocr(hf: HFConfig) -> Reading:
+    """PaddleOCR-VL: ERNIE 4.5, whose positions have three axes."""
+    bias = bool(hf["use_bias"])
+    return dense(hf, qkv_bias=bias, o_bias=bias, mlp_bias=bias, d_rotary=rotary_width(hf))
+
+
 def _emu3(hf: HFConfig) -> Reading:
     """Emu3: a LLaMA over words and images' tokens."""
     bias = bool(hf.get("attention_bias"))
@@ -81,6 +92,8 @@ HF_READERS = {
     "glm4v_moe_text": _glm4v_moe,
     "glm4v_text": _glm4v,
     "glm_ocr_text": _glm_ocr,
+    "paddleocr_vl_text": _paddleocr,
+    "qwen2_5_omni_text": _qwen2_5_omni,
     "qwen2_vl_text": _qwen2_vl,
     "qwen2_5_vl_text": _qwen2_vl,
     "qwen3_vl_text": _qwen3_vl,
