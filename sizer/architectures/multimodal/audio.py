@@ -8,6 +8,7 @@ from sizer.architectures.decoders.reading import rotary_width, whole
 from sizer.architectures.multimodal.tower import (
     LLAMA_LIKE,
     WHISPER,
+    Children,
     TowerConfig,
     blocks,
     convolution,
@@ -18,7 +19,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, linear
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import Axis, Module, Op, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -104,7 +105,17 @@ def qwen_audio_encoder(c: AudioConfig) -> Module:
             *positions,
             blocks(c),
             norm(c, c.final_norm, embed),
+            *(() if c.d_out is None else _two_matrices(embed, Axis("out", c.d_out), c.act)),
         ),
+    )
+
+
+def _two_matrices(embed: Axis, out: Axis, act: str) -> Children:
+    """To the width of the text."""
+    return (
+        linear("proj1", embed, embed, bias=True, component="other"),
+        Op("act", act, {"width": embed.size}),
+        linear("proj2", out, embed, bias=True, component="other"),
     )
 
 
@@ -169,18 +180,23 @@ def _voxtral_realtime(hf: HFConfig) -> Reading:
     return Reading("whisper_encoder", _sizes(hf, **given))
 
 
-def _qwen3_asr(hf: HFConfig) -> Reading:
+def _qwen3_asr(hf: HFConfig, **own: Any) -> Reading:
     rows = whole(hf, "num_mel_bins")
     for _ in range(3):
         rows = (rows + 1) // 2
     given = {
-        "n_ctx": hf["max_position_embeddings"],
+        "n_ctx": None if own else hf["max_position_embeddings"],
         "d_stem": hf["downsample_hidden_size"],
         "n_stem_rows": rows,
         "final_norm": "ln_post",
         "module_names": WHISPER,
+        **own,
     }
     return Reading("qwen_audio_encoder", _sizes(hf, **given))
+
+
+def _qwen3_omni(hf: HFConfig) -> Reading:
+    return _qwen3_asr(hf, n_ctx=hf["max_source_positions"], d_out=hf["output_dim"])
 
 
 def _omni(hf: HFConfig) -> Reading:
@@ -217,4 +233,5 @@ HF_READERS = {
     "voxtral_realtime_encoder": _voxtral_realtime,
     "qwen2_5_omni_audio_encoder": _omni,
     "qwen3_asr_encoder": _qwen3_asr,
+    "qwen3_omni_moe_audio_encoder": _qwen3_omni,
 }

@@ -51,6 +51,7 @@ class Blip2Config(Config):
 def vision(c: VisionConfig) -> Module:
     """A ViT whose positions are one plain tensor, with the names of `Blip2VisionModel`."""
     embed, side = Axis("embed", c.d_model), Axis("patch", c.patch_size)
+    assert c.n_patches is not None
     rows = Axis("patches", c.n_patches + 1)
     embeddings = (
         Param("class_embedding", (ONE, ONE, embed), component="embedding"),

@@ -36,7 +36,7 @@ class QwenVisionConfig(TowerConfig):
     `n_positions`: rows of a learned table of positions, which is resampled to the image, if any.
     `merge`: patches along each side of a square that the merger turns into one token of `d_out`.
     `n_deep`: mergers of inner blocks, whose outputs the first blocks of the text add (DeepStack).
-    `merger_names`: its norm and its two matrices.
+    `merger_names`: its norm and its two matrices; `deep_name`: that of the list of the others.
     """
 
     patch_size: Dim
@@ -48,6 +48,7 @@ class QwenVisionConfig(TowerConfig):
     n_deep: Dim | None = None
     patch_bias: bool = True
     merger_names: tuple[str, str, str] = ("norm", "linear_fc1", "linear_fc2")
+    deep_name: str = "deepstack_merger_list"
 
     letters = {
         **TowerConfig.letters,
@@ -84,7 +85,7 @@ def qwen_vision(c: QwenVisionConfig) -> Module:
     merged = Axis("merged", c.d_model * c.merge * c.merge)
     deep: tuple[Module, ...] = ()
     if c.n_deep is not None:
-        deep = (merger(c, "deepstack_merger_list", merged)._replace(repeat=c.n_deep),)
+        deep = (merger(c, c.deep_name, merged)._replace(repeat=c.n_deep),)
     return Module(
         "",
         (
@@ -170,7 +171,7 @@ def _qwen2_5_omni(hf: HFConfig) -> Reading:
     return _qwen2_5_vl(hf, QWEN2_5._replace(qkv=("q", "k", "v")))
 
 
-def _qwen3_vl(hf: HFConfig) -> Reading:
+def _qwen3_vl(hf: HFConfig, **names: Any) -> Reading:
     deep = hf.get("deepstack_visual_indexes") or ()
     given = tower_sizes(
         hf,
@@ -179,11 +180,18 @@ def _qwen3_vl(hf: HFConfig) -> Reading:
         n_positions=hf["num_position_embeddings"],
         n_deep=len(deep) or None,
         module_names=QWEN,
+        **names,
     )
     return Reading("qwen_vision", given)
 
 
+def _qwen3_omni(hf: HFConfig) -> Reading:
+    return _qwen3_vl(hf, merger_names=("ln_q", "mlp.0", "mlp.2"), deep_name="merger_list")
+
+
 HF_READERS = {
+    "cohere_compass_vision": _qwen3_vl,
+    "qwen3_omni_moe_vision_encoder": _qwen3_omni,
     "exaone4_5_vision": _qwen2_5_vl,
     "qwen2_vl_vision": _qwen2_vl,
     "qwen2_5_vl_vision": _qwen2_5_vl,

@@ -44,6 +44,8 @@ def _thinker(hf: HFConfig) -> Reading:
 
 
 HF_READERS = {
+    "cohere_compass": _qwen3_vl,
+    "qwen3_omni_moe_thinker": _thinker,
     "qwen2_5_omni_thinker": _thinker,
     "exaone4_5": _qwen3_vl,
     "glm46v": _qwen3_vl,

@@ -32,18 +32,23 @@ def _qwen3_vl(hf: HFConfig) -> Reading:
     return dense(hf, qkv_bias=bias, o_bias=bias, qk_norm="head")
 
 
-def _qwen3_vl_moe(hf: HFConfig) -> Reading:
+def _qwen3_vl_moe(hf: HFConfig, naming: str = "qwen3_vl_moe") -> Reading:
     """Qwen3-VL with experts, all of a layer stacked in two tensors in files too."""
     bias = hf["attention_bias"]
     return moe_reading(
         hf,
-        naming="qwen3_vl_moe",
+        naming=naming,
         mlp_layers=step_pattern(hf, hf["mlp_only_layers"] or []),
         qk_norm="head",
         qkv_bias=bias,
         o_bias=bias,
         window=None,
     )
+
+
+def _qwen3_omni_moe(hf: HFConfig) -> Reading:
+    """The thinker of Qwen3-Omni, each expert of which is by itself in files."""
+    return _qwen3_vl_moe(hf, "qwen2_moe")
 
 
 def _glm4v(hf: HFConfig) -> Reading:
@@ -96,6 +101,7 @@ HF_READERS = {
     "qwen2_5_omni_text": _qwen2_5_omni,
     "qwen2_vl_text": _qwen2_vl,
     "qwen2_5_vl_text": _qwen2_vl,
+    "qwen3_omni_moe_text": _qwen3_omni_moe,
     "qwen3_vl_text": _qwen3_vl,
     "qwen3_vl_moe_text": _qwen3_vl_moe,
 }
