@@ -71,6 +71,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "n_decoder_layers": ("num_decoder_layers", "decoder_layers"),
     "qkv_bias": (),
     "n_token_types": ("type_vocab_size",),
+    "mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers"),
 }
 _CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 _CANONICAL |= {code: name for name, code in LETTERS.items() if name in ALIASES}

@@ -17,7 +17,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, gated_mlp, linear, rms_norm, routed_experts
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Layers, Module, Op
+from sizer.core.tree import Axis, Layers, Module, Op, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -28,7 +28,8 @@ class DeepseekConfig(LatentConfig):
     """Sizes and switches of a DeepSeek-V3.
 
     `mlp_layers`: "dense" or "sparse" for each layer, where the dense ones do not simply lead.
-    `router_bias`: a bias that balances the router without a gradient; a buffer.
+    `router_bias`: a bias that balances the router without a gradient; a buffer in transformers,
+    and with `router_bias_param` a parameter, as in the code of DeepSeek's own repositories.
     `gated_norm_rank`: rank of the gate of A.X K2's norms. `mlp_norm`: A.X K1's norm after experts.
     """
 
@@ -40,6 +41,7 @@ class DeepseekConfig(LatentConfig):
     n_shared_experts: Dim | None = None
     d_ff_shared: Dim | None = None
     router_bias: bool = True
+    router_bias_param: bool = False
     mlp_norm: bool = False
     gated_norm_rank: Dim | None = None
 
@@ -71,7 +73,7 @@ def deepseek(c: DeepseekConfig) -> Module:
             latent_attention(c, embed),
             *_block_norm(c, "post_attention_layernorm", embed, plain=dense, gated=sparse),
             gated_mlp("mlp", Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act)._replace(at=dense),
-            mixture(c, embed)._replace(at=sparse),
+            mixture(c, embed, learned_bias=c.router_bias_param)._replace(at=sparse),
             *_mlp_norm(c, embed, sparse),
         ),
         repeat=c.n_layers,
@@ -95,11 +97,13 @@ def mixture(
     embed: Axis,
     *,
     stacked: bool = False,
+    learned_bias: bool = False,
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
 ) -> Module:
     """The router, E routed experts of which a token visits k, and the shared ones as one MLP.
 
     `stacked`: a checkpoint, too, has all experts of a layer in one tensor.
+    `learned_bias`: the bias that balances the router is a parameter.
     """
     experts = Axis("expert", c.n_experts)
     shared: tuple[Module, ...] = ()
@@ -115,13 +119,15 @@ def mixture(
         layout="transformers" if stacked else c.layout,
         act=c.act,
     )
-    gate = router("gate", experts, embed, balanced=c.router_bias)
+    gate = router("gate", experts, embed, balanced=c.router_bias, learned=learned_bias)
     return Module("mlp", (gate, routed, *(part._replace(component="experts") for part in shared)))
 
 
-def router(name: str, experts: Axis, embed: Axis, *, balanced: bool = True) -> Module:
+def router(name: str, experts: Axis, embed: Axis, *, balanced: bool = True, learned: bool = False) -> Module:
     """A score for each expert; `balanced`: with the bias that no gradient changes."""
-    bias = (buffer("e_score_correction_bias", experts),) if balanced else ()
+    bias_name = "e_score_correction_bias"
+    kept = Param(bias_name, (experts,)) if learned else buffer(bias_name, experts)
+    bias = (kept,) if balanced else ()
     scores = linear(name, experts, embed, component="router")
     return scores._replace(children=(*scores.children, *bias))
 
@@ -190,6 +196,10 @@ def _deepseek_v3(hf: HFConfig) -> Reading:
     return _read(hf, None, mlp_bias=False)
 
 
+def _kimi_k2(hf: HFConfig) -> Reading:
+    return _read(hf, None, mlp_bias=False, router_bias_param=True)
+
+
 def _sarvam_mla(hf: HFConfig) -> Reading:
     # The `head_dim` of its older files means something else.
     return _read(hf, None, mlp_bias=False, d_rotary=hf["qk_rope_head_dim"])
@@ -254,6 +264,6 @@ HF_READERS = {
     "deepseek_v32": _deepseek_v32,
     "glm4_moe_lite": _glm4_moe_lite,
     "glm_moe_dsa": _glm_moe_dsa,
-    "kimi_k2": _deepseek_v3,
+    "kimi_k2": _kimi_k2,
     "sarvam_mla": _sarvam_mla,
 }
