@@ -102,6 +102,7 @@ NAMES: dict[str, tuple[MoENames, MoENames]] = {
     ),
     "mimo_v2_flash": (_PLAIN, MoENames(sinks="attention_sink_bias")),
     "minimax_m3": (_FUSED, _FUSED),
+    "minimax_m3_vl": (_FUSED, _MIXTRAL._replace(shared="block_sparse_moe.shared_experts")),
     "sarvam": (_PLAIN, MoENames(embedding="word_embeddings", correction="mlp.gate.expert_bias")),
     # The bare decoder keeps its embedding's name: only that of a model with a head is another.
     "sarvam_base": (_PLAIN, MoENames(correction="mlp.gate.expert_bias")),
