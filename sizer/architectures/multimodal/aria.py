@@ -14,6 +14,9 @@ from sizer.core.tree import Axis, Module, Op, Param, heads_axis
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
+# How many queries read an image of so many patches, where a file does not say.
+QUERIES = {"1225": 128, "4900": 256}
+
 
 @configuration
 class AriaConfig(MultimodalConfig):
@@ -87,13 +90,14 @@ ARCHITECTURES = {"aria": Architecture(AriaConfig, aria)}
 
 def _aria(hf: HFConfig) -> Reading:
     vision = hf.nested("vision_config")
+    queries = hf["projector_patch_to_query_dict"] or QUERIES
     return reading(
         hf,
         "aria",
         vision=vision,
         d_vision=vision["hidden_size"],
         n_heads=vision["num_attention_heads"],
-        n_queries=hf["max_value_projector_patch_to_query_dict"],
+        n_queries=max(queries.values()),
         files="whole_text",
     )
 

@@ -67,7 +67,8 @@ def hyperclovax(c: BridgedConfig) -> Module:
     """HyperCLOVA X SEED Think: one matrix joins a Qwen tower to the text."""
     stored = c.layout == "checkpoint" and c.task != "base"
     name = "vision_projector" if stored else c.places.bridge
-    matrix = linear(name, Axis("embed", c.d_model), Axis("vision", c.d_vision), bias=True, component="other")
+    embed, joined = Axis("embed", c.d_model), Axis("vision", c.d_joined)
+    matrix = linear(name, embed, joined, bias=True, component="other")
     return multimodal(c, matrix._replace(stream="encoder"))
 
 

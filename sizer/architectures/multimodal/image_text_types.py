@@ -152,7 +152,7 @@ def _fuyu(hf: HFConfig) -> Reading:
 
 def _hyperclovax(hf: HFConfig) -> Reading:
     width = hf.nested("vision_config")["out_hidden_size"]
-    return _read(hf, "hyperclovax_vision", d_vision=width, places=HYPERCLOVAX, files="")
+    return _read(hf, "hyperclovax_vision", d_joined=width, places=HYPERCLOVAX, files="")
 
 
 def _paddleocr(hf: HFConfig) -> Reading:

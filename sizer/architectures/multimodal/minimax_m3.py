@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.reading import head_width
+from sizer.architectures.decoders.reading import head_width, whole
 from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading, task_of
 from sizer.architectures.multimodal.tower import CLIP, TowerConfig, blocks, convolution, norm, rotary
 from sizer.architectures.registry import Architecture, Reading
@@ -100,6 +100,7 @@ ARCHITECTURES = {
 def _minimax_m3_vl(hf: HFConfig) -> Reading:
     """The files of the whole have names of their own for experts and tower."""
     early = task_of(hf) != "base"
+    side = whole(hf.nested("vision_config"), "spatial_merge_size")
     tower, text = bare(hf.nested("vision_config")), bare(hf.nested("text_config"))
     named = {**text.given, "naming": "minimax_m3_vl"}
     found = reading(
@@ -108,7 +109,7 @@ def _minimax_m3_vl(hf: HFConfig) -> Reading:
         vision=tower._replace(given={**tower.given, "early_names": early}),
         d_vision=hf.nested("vision_config")["hidden_size"],
         d_bridge=hf["projector_hidden_size"],
-        d_joined=hf["merged_hidden_size"],
+        d_joined=whole(hf.nested("text_config"), "hidden_size") * side**2,
         files="whole_text" if early else "",
     )
     return found._replace(given={**found.given, "text": text._replace(given=named)})
