@@ -92,6 +92,13 @@ def _task_of(cls: str, architecture_name: str) -> str:
 
 def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Model:
     """The model of a configuration file, or of the folder that holds one."""
+    from sizer.sources.checkpoints.read import is_checkpoint
+
+    if not os.path.isdir(path) and is_checkpoint(path):
+        raise BadInput(
+            f"{clip(path)} is a checkpoint, which has tensors and no formula; count it with `sizer count`, "
+            "list it with `sizer tensors`, or read it in Python with sizer.load_checkpoint"
+        )
     if os.path.isdir(path):
         inside = os.path.join(path, "config.json")
         if not os.path.exists(inside):
