@@ -211,15 +211,19 @@ class HFConfig(Mapping[str, Any]):
                 raise UnknownKey(f"{self.name}: unknown key {clip(key)!r}; did you mean {near[0]!r}?")
         return unknown
 
-    def nested(self, key: str, model_type: str = "") -> HFConfig:
+    def nested(self, key: str, model_type: str = "", *, merged: bool = False) -> HFConfig:
         """A nested configuration, with the defaults of its own model type.
 
-        `model_type` is the type of one that is missing or does not say.
+        `model_type` is the type of one that is missing or does not say. `merged`: what the whole
+        assumes of the part holds for each key that the file leaves out, not only for a missing part.
         """
         self.asked.add(key)
         values = self.values_in_file.get(key)
+        assumed = self._defaults.get(key) or {}
         if values is None:
-            values = self._defaults.get(key) or {}
+            values = assumed
+        elif merged and isinstance(values, Mapping):
+            values = {**assumed, **values}
         if not isinstance(values, Mapping):
             raise InvalidConfig(f"{self.name}: {key} = {clip(repr(values))} is not an object of settings")
         declared = self._record.get("nested", {}).get(key)
@@ -230,6 +234,15 @@ class HFConfig(Mapping[str, Any]):
             wanted = str(values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
+
+    def as_type(self, model_type: str) -> HFConfig:
+        """The same values, read as a configuration of another model type."""
+        self.asked.update(self.values_in_file)
+        return HFConfig(self.values_in_file, record_of(model_type), self.cls, self.name)
+
+    def has_task(self, task: str) -> bool:
+        """Whether the model type has a class for a task."""
+        return bool(self._record.get("classes", {}).get(task))
 
     def as_task(self, task: str) -> HFConfig:
         """The same configuration, for the class that its model type has for a task."""
