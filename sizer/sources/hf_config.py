@@ -233,6 +233,9 @@ class HFConfig(Mapping[str, Any]):
             fallback = model_type or (declared if isinstance(declared, str) else "")
             wanted = str(values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
+            if fallback and key in record.get("nested", {}):
+                # Older files give a part the type of a whole, which has such a part itself.
+                record = record_of(fallback)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
 
     def as_type(self, model_type: str) -> HFConfig:
