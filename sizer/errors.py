@@ -55,9 +55,19 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def clip(text: object, most: int = 80) -> str:
-    """Text from outside, short enough for one line of an error."""
-    line = str(text)
+    """Text from outside, short enough for one line of an error, and printable everywhere."""
+    line = str(text)[: most + 1].encode("utf-8", "backslashreplace").decode()
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def shown(value: object) -> str:
+    """A value from outside as Python writes it, clipped; however large or deep it is."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a whole number of over 40 digits"
+    try:
+        return clip(repr(value))
+    except (RecursionError, ValueError):
+        return f"a {type(value).__name__}"
 
 
 def _either(names: list[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
@@ -11,6 +12,8 @@ from sizer.model import Model
 
 # A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
 MAX_CONFIG_BYTES = 32_000_000
+# What a folder of a model may call its configuration, in the order in which they are looked for.
+CONFIG_FILES = ("config.json", "model_config.yaml", "params.json", "hparams.json")
 
 
 def load(
@@ -89,12 +92,7 @@ def _task_of(cls: str, architecture_name: str) -> str:
 def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Model:
     """The model of a configuration file, or of the folder that holds one."""
     if os.path.isdir(path):
-        inside = os.path.join(path, "config.json")
-        if not os.path.exists(inside):
-            raise BadInput(
-                f"{clip(path)} is a directory without a config.json; name a file, or a folder that has one"
-            )
-        path = inside
+        path = _inside(path)
     text = read_text(path)
     if path.endswith(".toml"):
         from sizer.sources.presets import parse
@@ -107,13 +105,27 @@ def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any]
     return from_text(text, name=path, cls=cls, overrides=overrides)
 
 
+def _inside(folder: str) -> str:
+    """The configuration in a folder of a model."""
+    for name in CONFIG_FILES:
+        if os.path.exists(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    raise BadInput(
+        f"{clip(folder)} is a directory without a config.json; name a file, or a folder that has one"
+    )
+
+
 def from_text(
     text: str, *, name: str, cls: str | None = None, overrides: Mapping[str, Any] | None = None
 ) -> Model:
-    """The model of a configuration's text (JSON)."""
+    """The model of a configuration's text: JSON, or YAML by its name or its look."""
+    from sizer.sources.yaml_text import looks_like_yaml, parse_mapping
+
+    if looks_like_yaml(text, name):
+        return _from_values(parse_mapping(text, name), name, cls, overrides or {})
     from sizer.sources.json_text import parse_object
 
-    return from_dict(parse_object(text, name), name=name, cls=cls, overrides=overrides)
+    return _from_values(parse_object(text, name), name, cls, overrides or {})
 
 
 def from_dict(
@@ -123,30 +135,89 @@ def from_dict(
     cls: str | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Model:
-    """The model of the contents of a Hugging Face `config.json`."""
-    from sizer.architectures.registry import architecture, hf_reader
-    from sizer.sources.hf_config import overridden, read
+    """The model of the contents of a `config.json`, of Hugging Face or of another tool."""
+    from sizer.sources.json_text import checked_object
+
+    return _from_values(checked_object(values, name), name, cls, overrides or {})
+
+
+def _from_values(values: dict[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
+    from sizer.sources.hf_config import is_foreign, text_part
+
+    if cls is None and is_foreign(values):
+        return _from_foreign(values, name, overrides)
+    text = text_part(values, name) if cls is None else None
+    if text is not None:
+        model = _from_hf(text.values, text.name, None, overrides)
+        model.name = name
+        model.assumptions.append(text.assumption)
+        return model
+    return _from_hf(values, name, cls, overrides)
+
+
+def _from_foreign(values: dict[str, Any], name: str, overrides: Mapping[str, Any]) -> Model:
+    from sizer.architectures.registry import architecture
+    from sizer.sources.formats import read
     from sizer.sources.values import validated
 
-    changed = overridden(values, overrides or {})
-    hf = read(changed, cls=cls, name=name)
-    try:
-        reading = hf_reader(hf.model_type)(hf)
+    known, reading, unknown = read(values, name=name, overrides=overrides)
+    with _named(name):
         given = validated(reading.given, architecture(reading.architecture).config)
-    except InvalidConfig as error:
-        message = str(error)
-        raise InvalidConfig(message if message.startswith(name) else f"{name}: {message}") from None
     model = Model(
         name,
         reading.architecture,
         given,
         assumptions=reading.assumptions,
-        sources=[f"{hf.model_type} configuration, class {hf.cls}"],
+        sources=[f"{known.title} configuration"],
     )
+    model.unknown_keys = unknown
+    return model
+
+
+def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
+    from sizer.architectures.registry import architecture, hf_reader
+    from sizer.sources.hf_config import overridden, read
+    from sizer.sources.values import validated
+
+    changed = overridden(values, overrides)
+    hf = read(changed, cls=cls, name=name)
+    with _named(name), _wrong_values(name, hf.model_type):
+        reading = hf_reader(hf.model_type)(hf)
+        given = validated(reading.given, architecture(reading.architecture).config)
+    unknown = hf.unknown_keys()
+    with _wrong_values(name, hf.model_type):
+        model = Model(
+            name,
+            reading.architecture,
+            given,
+            assumptions=reading.assumptions,
+            sources=[f"{hf.model_type} configuration, class {hf.cls}"],
+        )
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
-    model.unknown_keys = hf.unknown_keys()
+    model.unknown_keys = unknown
     return model
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Begin every message about a configuration with its name."""
+    try:
+        yield
+    except InvalidConfig as error:
+        message = str(error)
+        raise type(error)(message if message.startswith(name) else f"{name}: {message}") from None
+
+
+@contextmanager
+def _wrong_values(name: str, model_type: str) -> Iterator[None]:
+    """What a reader cannot compute with is the fault of the file, such as a list for a number."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InvalidConfig(
+            f"{name}: its values describe no {model_type} model: {type(error).__name__}: {clip(error)}"
+        ) from error
 
 
 def from_bytes(

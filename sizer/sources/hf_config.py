@@ -1,8 +1,8 @@
 """Hugging Face `config.json`: the values in the file, and behind them the defaults of its model type.
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
-answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of that model type, read off
-transformers and kept in `presets/huggingface/model_types.jsonl`.
+answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of
+that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sizer.core.config import Config
-from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, nearest
+from sizer.core.dims import MAX_SIZE
+from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, nearest, shown
 from sizer.sources.presets import directory
+from sizer.sources.spelling import is_size, meant
 from sizer.sources.values import ALIASES, canonical_name
+
+# No model has as many; a reader may make a list with an entry for each.
+MAX_LAYERS = 100_000
 
 # What a class of a model type is called in `Config.task`, where the tables of transformers say
 # nothing; the ending decides.
@@ -61,6 +65,9 @@ _USUAL = (
 )
 
 
+# Tasks whose head has no labels, whatever the file says of them.
+_WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "pretraining", "image_text"))
+
 # Keys of any file, whatever its model type.
 _ALWAYS_KNOWN = (
     "model_type",
@@ -94,6 +101,8 @@ class HFConfig(Mapping[str, Any]):
         self.cls = cls
         self.name = name
         self.asked: set[str] = set()
+        # The nested configurations that a reader has asked for.
+        self.parts: dict[str, HFConfig] = {}
         self._record = record
         self._defaults: Mapping[str, Any] = record.get("defaults", {})
         self._aliases: Mapping[str, str] = record.get("aliases", {})
@@ -103,11 +112,31 @@ class HFConfig(Mapping[str, Any]):
         self.asked.update(spellings)
         for spelling in spellings:
             if spelling in self.values_in_file:
-                return self.values_in_file[spelling]
+                return self._checked(spelling, self.values_in_file[spelling])
         for spelling in spellings:
             if spelling in self._defaults:
                 return self._defaults[spelling]
         raise InvalidConfig(f"{self.name}: a {self.model_type} configuration needs {key!r}")
+
+    def _checked(self, key: str, value: Any) -> Any:
+        """A value of the file; one that cannot be the size its key names is an error.
+
+        Lists pass: some model types have a size for each layer.
+        """
+        if value is None or isinstance(value, list | tuple | Mapping):
+            if isinstance(value, Mapping) and is_size(key, self._defaults.get(key)):
+                raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
+            return value
+        if not is_size(key, self._defaults.get(key)):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
+        if value < 0:
+            raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is negative")
+        most = MAX_LAYERS if key.endswith("layers") or key in ALIASES["n_layers"] else MAX_SIZE
+        if value > most:
+            raise InvalidConfig(f"{self.name}: {key} is beyond {most:,}, the most that is accepted")
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self._defaults, **self.values_in_file})
@@ -155,9 +184,14 @@ class HFConfig(Mapping[str, Any]):
     def n_labels(self) -> int:
         """Outputs of a classification head."""
         labels = self.values_in_file.get("id2label")
-        if isinstance(labels, Mapping):
+        if isinstance(labels, Mapping) and labels:
             return len(labels)
-        return int(self.values_in_file.get("num_labels", 2))
+        number = self.values_in_file.get("num_labels")
+        if number is None or self.task in _WITHOUT_LABELS:
+            return 2
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= MAX_SIZE:
+            raise InvalidConfig(f"{self.name}: num_labels = {shown(number)} is not a positive whole number")
+        return number
 
     def unknown_keys(self) -> list[str]:
         """Keys of the file that neither transformers nor a reader knows; misspelt sizes are errors."""
@@ -171,12 +205,13 @@ class HFConfig(Mapping[str, Any]):
             *_ALWAYS_KNOWN,
         }
         unknown = [key for key in self.values_in_file if key not in known and not key.startswith("_")]
+        missing = [key for key in self._defaults if not self.given(key)]
         for key in unknown:
-            missing = [k for k in self._defaults if k not in self.values_in_file]
-            near = get_close_matches(key, missing, n=1, cutoff=0.9)
-            if near:
-                raise UnknownKey(f"{self.name}: unknown key {clip(key)!r}; did you mean {near[0]!r}?")
-        return unknown
+            near = meant(key, missing)
+            if near is not None:
+                raise UnknownKey(f"{self.name}: unknown key {clip(key)!r}; did you mean {near!r}?")
+        inside = [f"{key}.{below}" for key, part in self.parts.items() for below in part.unknown_keys()]
+        return [*unknown, *inside]
 
     def nested(self, key: str, model_type: str = "") -> HFConfig:
         """A nested configuration, with the defaults of its own model type.
@@ -196,7 +231,9 @@ class HFConfig(Mapping[str, Any]):
             fallback = model_type or (declared if isinstance(declared, str) else "")
             wanted = str(values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
-        return HFConfig(values, record, self.cls, f"{self.name}: {key}")
+        part = HFConfig(values, record, self.cls, f"{self.name}: {key}")
+        self.parts[key] = part
+        return part
 
     def as_task(self, task: str) -> HFConfig:
         """The same configuration, for the class that its model type has for a task."""
@@ -217,7 +254,10 @@ class HFConfig(Mapping[str, Any]):
             if name in given or name in found or name == "layout":
                 continue
             spellings = (*ALIASES.get(name, ()), name)
-            present = [s for s in spellings if self.given(s)] or [s for s in spellings if s in self]
+            # The words of the model type itself; another tool's only for what it has no word for.
+            known = [s for s in spellings if s in self._defaults or s in self._aliases]
+            present = [s for s in known if self.given(s)] or known
+            present = present or [s for s in spellings if self.given(s)]
             if present:
                 value = self[present[0]]
                 if value is not None:
@@ -250,11 +290,72 @@ def model_type_of_class(cls: str) -> list[str]:
     return [name for name, line in _lines().items() if f'"{cls}"' in line]
 
 
+class TextPart(NamedTuple):
+    """The language model of a configuration whose own type is not known."""
+
+    values: Mapping[str, Any]
+    name: str
+    assumption: str
+
+
+# Under which keys models of more than text keep their language model.
+_TEXT_KEYS = ("text_config", "llm_config", "language_config")
+
+
+def is_foreign(values: Mapping[str, Any]) -> bool:
+    """Whether a configuration is of another tool than transformers.
+
+    transformers writes a `model_type` or the `architectures`; Mistral's own files and llm-analysis'
+    write a `model_type` too, and are told by their own words.
+    """
+    if values.get("architectures"):
+        return False
+    model_type = values.get("model_type")
+    return (
+        model_type in (None, "")
+        or "ffn_embed_dim" in values
+        or (model_type == "transformer" and "dim" in values)
+    )
+
+
+def text_part(values: Mapping[str, Any], name: str) -> TextPart | None:
+    """The language model inside a configuration that no reader knows as a whole, if one knows it."""
+    from sizer.architectures.registry import HF_MODULES
+
+    outer = values.get("model_type")
+    if not isinstance(outer, str) or outer in HF_MODULES:
+        return None
+    for key in _TEXT_KEYS:
+        inside = values.get(key)
+        if not isinstance(inside, Mapping):
+            continue
+        model_type = inside.get("model_type") or _declared(outer, key)
+        if not isinstance(model_type, str) or model_type not in HF_MODULES:
+            continue
+        part = {**inside, "model_type": model_type}
+        if "tie_word_embeddings" in values and "tie_word_embeddings" not in inside:
+            part["tie_word_embeddings"] = values["tie_word_embeddings"]
+        assumption = (
+            f"the text part alone: {key}, a {model_type}; what else is in a {clip(outer)} is not counted"
+        )
+        return TextPart(part, f"{name}: {key}", assumption)
+    return None
+
+
+def _declared(outer: str, key: str) -> object:
+    """The model type that transformers takes for a nested configuration that does not say."""
+    if outer not in _lines():
+        return None
+    return record_of(outer).get("nested", {}).get(key)
+
+
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:
     """A configuration with its model type and its class decided."""
     architectures = values.get("architectures")
     named = cls or (architectures[0] if isinstance(architectures, list) and architectures else None)
     model_type = values.get("model_type")
+    if model_type is not None and not isinstance(model_type, str):
+        raise BadInput(f"{name}: model_type = {shown(model_type)} is not the name of a model type")
     if not isinstance(model_type, str) or not model_type:
         candidates = model_type_of_class(str(named)) if named else []
         if len(candidates) != 1:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from sizer.errors import BadInput, clip
+from sizer.errors import BadInput, clip, shown
 
 MAX_DEPTH = 100
+# Objects and lists side by side at one depth; a quantization map has a hundred thousand.
+MAX_GROUPS = 5_000_000
 
 
 def parse_object(text: str, name: str) -> dict[str, Any]:
     """The JSON object in a text; `name` says in errors where the text came from.
 
-    `NaN` and `Infinity`, which Python writes and JSON forbids, are read.
+    `NaN` and `Infinity`, which Python writes and JSON forbids, are read, and so is the way in which
+    transformers writes them: `{"__float__": "Infinity"}`.
 
     >>> parse_object('{"n_layer": 12}', "config.json")
     {'n_layer': 12}
+    >>> parse_object('{"limit": {"__float__": "Infinity"}}', "config.json")
+    {'limit': inf}
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         raise BadInput(
             f"{clip(name)} is not valid JSON: {error.msg.lower()} at line {error.lineno}, "
@@ -33,11 +39,35 @@ def parse_object(text: str, name: str) -> dict[str, Any]:
     except ValueError:
         # Python refuses to convert a number of many thousand digits.
         raise BadInput(f"{clip(name)} holds a number with too many digits") from None
-    if not isinstance(value, dict):
+    return checked_object(value, name)
+
+
+def checked_object(value: object, name: str) -> dict[str, Any]:
+    """A parsed document as an object of settings, of bounded depth."""
+    if not isinstance(value, Mapping):
         raise BadInput(f"{clip(name)} holds {_article(value)}, not an object of settings")
+    for key in value:
+        if not isinstance(key, str):
+            raise BadInput(f"{clip(name)} has the key {shown(key)}, which is no word")
     if _deeper_than(value, MAX_DEPTH):
         raise BadInput(f"{clip(name)} is nested over {MAX_DEPTH} levels deep")
+    return {key: _floats(entry) for key, entry in value.items()}
+
+
+def _floats(value: Any) -> Any:
+    """`{"__float__": "Infinity"}`, as transformers writes it, is a number."""
+    if isinstance(value, Mapping):
+        return _number(value) if len(value) == 1 else {key: _floats(entry) for key, entry in value.items()}
+    if isinstance(value, list) and any(isinstance(entry, Mapping | list) for entry in value):
+        return [_floats(entry) for entry in value]
     return value
+
+
+def _number(value: Mapping[str, Any]) -> Any:
+    word = value.get("__float__")
+    if word in ("Infinity", "-Infinity", "NaN"):
+        return float(str(word).replace("Infinity", "inf"))
+    return {key: _floats(entry) for key, entry in value.items()}
 
 
 class _Duplicate(Exception):
@@ -68,11 +98,15 @@ def _deeper_than(value: Any, limit: int) -> bool:
         level = [
             child
             for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(item, Mapping | list | tuple)
+            for child in (item.values() if isinstance(item, Mapping) else item)
+            if isinstance(child, Mapping | list | tuple)
         ]
         if not level:
             return False
+        if len(level) > MAX_GROUPS:
+            # Only a value that holds itself, as a YAML alias or Python can make one, is that wide.
+            return True
     return True
 
 
