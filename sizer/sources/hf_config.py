@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from sizer.core.config import Config
 from sizer.core.dims import MAX_SIZE
 from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, nearest, shown
+from sizer.sources.json_text import MAX_KEYS
 from sizer.sources.presets import directory
 from sizer.sources.spelling import is_size, meant
 from sizer.sources.values import ALIASES, canonical_name
@@ -83,6 +84,14 @@ _ALWAYS_KNOWN = (
     "pruned_heads",
     "tokenizer_class",
     "is_decoder",
+    "rope_theta",
+    "rope_scaling",
+    "output_attentions",
+    "output_hidden_states",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "finetuning_task",
 )
 
 
@@ -131,7 +140,8 @@ class HFConfig(Mapping[str, Any]):
             return value
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
-        if value < 0:
+        default = self._defaults.get(key)
+        if value < 0 and not (isinstance(default, int) and default < 0):
             raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is negative")
         most = MAX_LAYERS if key.endswith("layers") or key in ALIASES["n_layers"] else MAX_SIZE
         if value > most:
@@ -205,6 +215,10 @@ class HFConfig(Mapping[str, Any]):
             *_ALWAYS_KNOWN,
         }
         unknown = [key for key in self.values_in_file if key not in known and not key.startswith("_")]
+        if len(unknown) > MAX_KEYS:
+            raise InvalidConfig(
+                f"{self.name} has {len(unknown):,} unknown keys; no configuration has so many"
+            )
         missing = [key for key in self._defaults if not self.given(key)]
         for key in unknown:
             near = meant(key, missing)
@@ -320,7 +334,7 @@ def is_foreign(values: Mapping[str, Any]) -> bool:
 
 def text_part(values: Mapping[str, Any], name: str) -> TextPart | None:
     """The language model inside a configuration that no reader knows as a whole, if one knows it."""
-    from sizer.architectures.registry import HF_MODULES
+    from sizer.architectures.index import HF_MODULES
 
     outer = values.get("model_type")
     if not isinstance(outer, str) or outer in HF_MODULES:

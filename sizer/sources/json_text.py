@@ -9,6 +9,8 @@ from typing import Any
 from sizer.errors import BadInput, clip, shown
 
 MAX_DEPTH = 100
+# Keys of one object that are settings; each is compared with those that are known.
+MAX_KEYS = 2_000
 # Objects and lists side by side at one depth; a quantization map has a hundred thousand.
 MAX_GROUPS = 5_000_000
 
@@ -46,6 +48,8 @@ def checked_object(value: object, name: str) -> dict[str, Any]:
     """A parsed document as an object of settings, of bounded depth."""
     if not isinstance(value, Mapping):
         raise BadInput(f"{clip(name)} holds {_article(value)}, not an object of settings")
+    if len(value) > MAX_KEYS:
+        raise BadInput(f"{clip(name)} has {len(value):,} keys; no configuration has over {MAX_KEYS:,}")
     for key in value:
         if not isinstance(key, str):
             raise BadInput(f"{clip(name)} has the key {shown(key)}, which is no word")

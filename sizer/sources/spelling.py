@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 
 from sizer.sources.values import ALIASES, canonical_name
 
 # Words from all tools that mean a size; a file that uses one in vain has meant its own word for it.
-_SIZES = {word for name, aliases in ALIASES.items() for word in (name, *aliases)}
+_SWITCHES = ("tie_embeddings", "qkv_bias")
+_SIZES = {word for name, aliases in ALIASES.items() if name not in _SWITCHES for word in (name, *aliases)}
 # Longer keys are nobody's spelling of a size.
 MAX_KEY = 60
 
@@ -57,7 +57,19 @@ def meant(key: str, missing: Iterable[str]) -> str | None:
     for known in missing:
         if _plain(known) == plain or (size is not None and canonical_name(known) == size):
             return known
+    return slipped(key, missing)
+
+
+def slipped(key: str, missing: Iterable[str]) -> str | None:
+    """The missing key that is written so but for a letter."""
+    if len(key) > MAX_KEY:
+        return None
+    plain = _plain(key)
     near = [known for known in missing if _slip(plain, _plain(known))]
+    if len(near) < 2:
+        return near[0] if near else None
+    from difflib import SequenceMatcher
+
     return max(near, key=lambda known: SequenceMatcher(None, plain, _plain(known)).ratio(), default=None)
 
 

@@ -22,7 +22,7 @@ from sizer.sources.formats import (
     openai,
 )
 from sizer.sources.formats.settings import Format, Settings
-from sizer.sources.spelling import meant
+from sizer.sources.spelling import slipped
 from sizer.sources.values import canonical, canonical_name
 
 FORMATS = (
@@ -35,6 +35,19 @@ FORMATS = (
     megatron.FORMAT,
     gpt_neox.FORMAT,
     llm_analysis.FORMAT,
+)
+
+
+# Files that lie beside a configuration, by the keys they have.
+OTHER_FILES = (
+    ({"producer", "quantization"}, "the description of a quantization (hf_quant_config.json)"),
+    ({"prompts", "default_prompt_name"}, "a configuration of sentence-transformers"),
+    ({"__version__"}, "a configuration of sentence-transformers"),
+    ({"peft_type"}, "the configuration of an adapter"),
+    ({"weight_map"}, "the index of a checkpoint"),
+    ({"image_mean"}, "the configuration of an image processor"),
+    ({"added_tokens_decoder"}, "the configuration of a tokenizer"),
+    ({"do_sample"}, "a configuration for generating text"),
 )
 
 
@@ -52,6 +65,9 @@ def recognise(values: Mapping[str, Any], name: str) -> Format:
     if found:
         both = " and of ".join(f"{known.title} ({_seen(known, values)})" for known in found)
         raise BadInput(f"{name} has keys of {both}; leave those of one tool")
+    for keys, kind in OTHER_FILES:
+        if keys <= values.keys():
+            raise BadInput(f"{name} is {kind}, which says nothing of a model's sizes; name its config.json")
     for known in FORMATS:
         _check_required(known, values, name)
     raise BadInput(
@@ -65,7 +81,7 @@ def _check_required(known: Format, values: Mapping[str, Any], name: str) -> None
     """Name the keys that a file would have to have, where it has all of them but for their spelling."""
     missing = [key for key in known.required if key not in values]
     others = [key for key in values if key not in known.required]
-    written = {near: key for key in others if (near := meant(key, missing)) is not None}
+    written = {near: key for key in others if (near := slipped(key, missing)) is not None}
     repaired = [*(key for key in values if key not in written.values()), *written]
     if (
         missing
