@@ -74,9 +74,13 @@ def _overridden(
 
     config = architecture(architecture_name).config
     merged = {canonical(key, config): value for key, value in given.items()}
+    changed: dict[str, Any] = {}
     for key, value in overrides.items():
-        merged[canonical(key, config)] = value
-    return validated(merged, config)
+        name = canonical(key, config)
+        if name in changed:
+            raise InvalidConfig(f"{name} is set twice, once as {clip(key)!r}")
+        changed[name] = value
+    return validated({**merged, **changed}, config)
 
 
 def _task_of(cls: str, architecture_name: str) -> str:
@@ -142,11 +146,12 @@ def from_dict(
 
 
 def _from_values(values: dict[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
+    from sizer.architectures.index import HF_MODULES
     from sizer.sources.hf_config import is_foreign, text_part
 
     if cls is None and is_foreign(values):
         return _from_foreign(values, name, overrides)
-    text = text_part(values, name) if cls is None else None
+    text = text_part(values, name, HF_MODULES) if cls is None else None
     if text is not None:
         model = _from_hf(text.values, text.name, None, overrides)
         model.name = name
@@ -158,19 +163,21 @@ def _from_values(values: dict[str, Any], name: str, cls: str | None, overrides: 
 def _from_foreign(values: dict[str, Any], name: str, overrides: Mapping[str, Any]) -> Model:
     from sizer.architectures.registry import architecture
     from sizer.sources.formats import read
-    from sizer.sources.values import validated
+    from sizer.sources.values import canonical, validated
 
-    known, reading, unknown = read(values, name=name, overrides=overrides)
+    found = read(values, name=name, overrides=overrides)
+    config = architecture(found.model.architecture).config
     with _named(name):
-        given = validated(reading.given, architecture(reading.architecture).config)
+        changed = {canonical(key, config): value for key, value in found.overrides.items()}
+        given = validated({**found.model.given, **changed}, config)
     model = Model(
         name,
-        reading.architecture,
+        found.model.architecture,
         given,
-        assumptions=reading.assumptions,
-        sources=[f"{known.title} configuration"],
+        assumptions=found.model.assumptions,
+        sources=[f"{found.known.title} configuration"],
     )
-    model.unknown_keys = unknown
+    model.unknown_keys = found.unknown
     return model
 
 
@@ -193,6 +200,8 @@ def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: M
             assumptions=reading.assumptions,
             sources=[f"{hf.model_type} configuration, class {hf.cls}"],
         )
+        # A size that a file sets to null is noticed where a tensor would have it.
+        model.count()
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = unknown

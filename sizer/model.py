@@ -77,7 +77,7 @@ class Model:
         return walk(self.tree(layout))
 
     @cached_property
-    def symbolic(self) -> tuple[Config, dict[str, int]]:
+    def symbolic(self) -> tuple[Config, dict[str, Any]]:
         """The configuration with letters for sizes, and the number each letter stands for."""
         symbols, values = symbolic(self._architecture.config, self.given)
         return self._configure(symbols), values
@@ -130,19 +130,20 @@ class Model:
         from sizer.measures.count import count
 
         letters = count(walk(self.symbolic_tree()))
-        values = {
+        values: dict[str, Any] = {
             code: value.astype(float) if is_array(value) else float(value)
             for code, value in self.symbolic[1].items()
-            if not (is_array(value) and value.dtype == object)
         }
-        if len(values) < len(self.symbolic[1]):
+        if any(is_array(value) and value.dtype == object for value in self.symbolic[1].values()):
             return False
         sums = (letters.total, letters.tied, letters.buffers)
         return any(float(as_poly(total).approximate(values)) >= INT64_SAFE for total in sums)
 
     def _with_python_integers(self) -> Model:
         widened = {k: v.astype(object) if is_array(v) else v for k, v in self.given.items()}
-        return Model(self.name, self.architecture, widened, assumptions=self.assumptions, sources=self.sources)
+        return Model(
+            self.name, self.architecture, widened, assumptions=self.assumptions, sources=self.sources
+        )
 
     def tensors(self, layout: str = "checkpoint") -> list[Tensor]:
         """Every tensor by name, with its shape, component, kind and tie."""

@@ -27,13 +27,18 @@ class Part(Record):
         self.given = given
 
     @property
+    def kind(self) -> type[Config]:
+        """The class of the part's own configuration."""
+        return architecture(self.architecture).config
+
+    @property
     def config(self) -> Config:
         """The part's own configuration."""
-        return architecture(self.architecture).config(**self.given)
+        return self.kind(**self.given)
 
     def symbolic(self, letter: str) -> tuple[Part, dict[str, int]]:
         """The part over letters, and what each letter stands for."""
-        symbols, values = symbolic(architecture(self.architecture).config, self.given, suffix=f"_{letter}")
+        symbols, values = symbolic(self.kind, self.given, suffix=f"_{letter}")
         return self._replace(given=symbols), values
 
     def module(self, name: str, *, layout: str, inside: str = "", stream: str = "") -> Module:

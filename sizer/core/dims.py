@@ -17,6 +17,11 @@ Dim: TypeAlias = Any
 MAX_SIZE = 10**15
 
 
+def is_number(size: Dim) -> bool:
+    """Whether a size is a plain integer, so that rules on its value can be checked."""
+    return isinstance(size, int)
+
+
 def is_array(size: Dim) -> bool:
     """Whether a size is a numpy array, one entry a model of a sweep."""
     return hasattr(size, "dtype")

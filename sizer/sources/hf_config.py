@@ -1,15 +1,15 @@
 """Hugging Face `config.json`: the values in the file, and behind them the defaults of its model type.
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
-answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of
-that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
+answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple
@@ -93,6 +93,9 @@ _ALWAYS_KNOWN = (
     "pad_token_id",
     "finetuning_task",
 )
+
+# Names that a model type had in files of before transformers knew it.
+_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 
 
 class HFConfig(Mapping[str, Any]):
@@ -203,6 +206,14 @@ class HFConfig(Mapping[str, Any]):
             raise InvalidConfig(f"{self.name}: num_labels = {shown(number)} is not a positive whole number")
         return number
 
+    @property
+    def saved_by_transformers_5(self) -> bool:
+        """Whether transformers 5 wrote the file: it ties and names a few tensors in its own way.
+
+        Files of published checkpoints are mostly older, and then what they store decides.
+        """
+        return str(self.values_in_file.get("transformers_version", "")).startswith("5.")
+
     def unknown_keys(self) -> list[str]:
         """Keys of the file that neither transformers nor a reader knows; misspelt sizes are errors."""
         known = {
@@ -281,7 +292,7 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
+    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
@@ -332,19 +343,17 @@ def is_foreign(values: Mapping[str, Any]) -> bool:
     )
 
 
-def text_part(values: Mapping[str, Any], name: str) -> TextPart | None:
+def text_part(values: Mapping[str, Any], name: str, readers: Container[str]) -> TextPart | None:
     """The language model inside a configuration that no reader knows as a whole, if one knows it."""
-    from sizer.architectures.index import HF_MODULES
-
     outer = values.get("model_type")
-    if not isinstance(outer, str) or outer in HF_MODULES:
+    if not isinstance(outer, str) or outer in readers:
         return None
     for key in _TEXT_KEYS:
         inside = values.get(key)
         if not isinstance(inside, Mapping):
             continue
         model_type = inside.get("model_type") or _declared(outer, key)
-        if not isinstance(model_type, str) or model_type not in HF_MODULES:
+        if not isinstance(model_type, str) or model_type not in readers:
             continue
         part = {**inside, "model_type": model_type}
         if "tie_word_embeddings" in values and "tie_word_embeddings" not in inside:
@@ -398,12 +407,15 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     """The values of a file with some replaced; a key may be in our words or transformers'."""
     if not overrides:
         return dict(values)
-    changed = dict(values)
+    changed: dict[str, Any] = {}
     record = record_of(str(values.get("model_type", "")))
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
-        changed[_spelled(key, known, record)] = value
-    return changed
+        spelled = _spelled(key, known, record)
+        if spelled in changed:
+            raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
+        changed[spelled] = value
+    return {**values, **changed}
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:

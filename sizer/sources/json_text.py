@@ -13,6 +13,7 @@ MAX_DEPTH = 100
 MAX_KEYS = 2_000
 # Objects and lists side by side at one depth; a quantization map has a hundred thousand.
 MAX_GROUPS = 5_000_000
+_NESTED = frozenset((dict, list, tuple))
 
 
 def parse_object(text: str, name: str) -> dict[str, Any]:
@@ -53,16 +54,20 @@ def checked_object(value: object, name: str) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
             raise BadInput(f"{clip(name)} has the key {shown(key)}, which is no word")
-    if _deeper_than(value, MAX_DEPTH):
+    found = _groups(value, MAX_DEPTH)
+    if found is None:
         raise BadInput(f"{clip(name)} is nested over {MAX_DEPTH} levels deep")
-    return {key: _floats(entry) for key, entry in value.items()}
+    # Most files have none, and then their contents stay as they are.
+    if any(type(group) is dict and "__float__" in group for group in found):
+        return {key: _floats(entry) for key, entry in value.items()}
+    return dict(value)
 
 
 def _floats(value: Any) -> Any:
     """`{"__float__": "Infinity"}`, as transformers writes it, is a number."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _number(value) if len(value) == 1 else {key: _floats(entry) for key, entry in value.items()}
-    if isinstance(value, list) and any(isinstance(entry, Mapping | list) for entry in value):
+    if isinstance(value, list):
         return [_floats(entry) for entry in value]
     return value
 
@@ -96,22 +101,24 @@ def _position(text: str, key: str) -> str:
     return f", again at line {text.count(chr(10), 0, second) + 1}" if second > first >= 0 else ""
 
 
-def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value]
+def _groups(value: Mapping[str, Any], limit: int) -> list[Any] | None:
+    """The objects and lists inside a value; nothing where they are deeper than the limit."""
+    found: list[Any] = []
+    level: list[Any] = [dict(value)]
     for _ in range(limit):
         level = [
             child
-            for item in level
-            if isinstance(item, Mapping | list | tuple)
-            for child in (item.values() if isinstance(item, Mapping) else item)
-            if isinstance(child, Mapping | list | tuple)
+            for group in level
+            for child in (group.values() if type(group) is dict else group)
+            if type(child) in _NESTED
         ]
         if not level:
-            return False
-        if len(level) > MAX_GROUPS:
-            # Only a value that holds itself, as a YAML alias or Python can make one, is that wide.
-            return True
-    return True
+            return found
+        found += level
+        if len(found) > MAX_GROUPS:
+            # Only a value that holds itself, as Python can make one, is that wide.
+            return None
+    return None
 
 
 def _article(value: object) -> str:

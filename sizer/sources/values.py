@@ -162,12 +162,12 @@ def _value(field: Field[Any], value: Any) -> Any:
         return None
     if hasattr(value, "dtype") or hasattr(value, "free_symbols") or hasattr(value, "terms"):
         return value
-    if isinstance(value, Pattern | PerLayer):
+    if isinstance(value, Pattern):
         return value
+    if isinstance(value, PerLayer):
+        return PerLayer(tuple(_check(_adapters()["sizes"], field, list(value.values))))
     if kind.removesuffix(" | None") == "Part":
-        from sizer.architectures.registry import architecture
-
-        return value._replace(given=validated(value.given, architecture(value.architecture).config))
+        return value._replace(given=validated(value.given, value.kind))
     base = kind.removesuffix(" | None")
     adapter = _adapters().get(base)
     if base == "Pattern":

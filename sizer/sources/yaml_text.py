@@ -58,7 +58,7 @@ def parse_mapping(text: str, name: str) -> dict[str, Any]:
 def _loader() -> Any:
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         """PyYAML's safe loader without aliases, by which a small file can hold a huge value."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:

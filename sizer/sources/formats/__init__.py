@@ -6,9 +6,8 @@ A file of this folder describes one format: its keys, and what they say about a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from sizer.architectures.registry import Reading, architecture
 from sizer.errors import BadInput, InvalidConfig, UnknownKey, clip
 from sizer.sources.formats import (
     deepseek,
@@ -21,9 +20,9 @@ from sizer.sources.formats import (
     nanogpt,
     openai,
 )
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 from sizer.sources.spelling import slipped
-from sizer.sources.values import canonical, canonical_name
+from sizer.sources.values import canonical_name
 
 FORMATS = (
     litgpt.FORMAT,
@@ -96,21 +95,27 @@ def _seen(known: Format, values: Mapping[str, Any]) -> str:
     return ", ".join(key for key in (*known.marks, *known.weak, *known.required) if key in values)
 
 
-def read(
-    values: Mapping[str, Any], *, name: str, overrides: Mapping[str, Any]
-) -> tuple[Format, Reading, list[str]]:
-    """The format of a configuration, what it describes, and the keys that say nothing about it."""
+class Read(NamedTuple):
+    """A configuration that was read: its format, what it describes, and what is left.
+
+    `overrides`: those that the format has no key for. `unknown`: keys that say nothing about the model.
+    """
+
+    known: Format
+    model: Described
+    overrides: dict[str, Any]
+    unknown: list[str]
+
+
+def read(values: Mapping[str, Any], *, name: str, overrides: Mapping[str, Any]) -> Read:
+    """A configuration in another tool's words; overrides may be in those, or in ours."""
     plain = _plain(values, name)
     known = recognise(plain, name)
-    in_its_words, in_ours = _overrides(known, overrides)
+    in_its_words, others = _overrides(known, overrides)
     settings = Settings({**plain, **in_its_words}, name)
     known.check_spelling(settings)
-    reading = known.read(settings)
-    if in_ours:
-        config = architecture(reading.architecture).config
-        changed = {canonical(key, config): value for key, value in in_ours.items()}
-        reading = reading._replace(given={**reading.given, **changed})
-    return known, reading, known.unknown(settings)
+    model = known.read(settings)
+    return Read(known, model, others, known.unknown(settings))
 
 
 def _plain(values: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -132,6 +137,9 @@ def _overrides(known: Format, overrides: Mapping[str, Any]) -> tuple[dict[str, A
         word = key.removeprefix("--").replace("-", "_")
         if word not in known.sizes.values() and canonical_name(key) not in known.sizes:
             others[key] = value
-        else:
-            changed[word if word in known.sizes.values() else known.sizes[canonical_name(key)]] = value
+            continue
+        word = word if word in known.sizes.values() else known.sizes[canonical_name(key)]
+        if word in changed:
+            raise InvalidConfig(f"{word} is set twice, once as {clip(key)!r}")
+        changed[word] = value
     return changed, others

@@ -5,8 +5,7 @@ Source: github.com/deepseek-ai/DeepSeek-V3 `inference/model.py`.
 
 from __future__ import annotations
 
-from sizer.architectures.registry import Reading
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 _REFUSED = {
     "index_n_heads": "sparse attention has an indexer",
@@ -17,7 +16,7 @@ _REFUSED = {
 _BALANCED_WIDTH = 7168
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """A DeepSeek-V2 or -V3; what a file leaves out takes the defaults of the inference code."""
     s.refuse(_REFUSED)
     d_model = s.size("dim", 2048)
@@ -42,7 +41,7 @@ def read(s: Settings) -> Reading:
         "the buffers hold a bias for each router, as DeepSeek-V3 has and this model has not; "
         "no bias is in the parameters",
     )
-    return Reading("deepseek_v3", given, () if d_model == _BALANCED_WIDTH else unbalanced)
+    return Described("deepseek_v3", given, () if d_model == _BALANCED_WIDTH else unbalanced)
 
 
 FORMAT = Format(

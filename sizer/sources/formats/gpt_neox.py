@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sizer.architectures.registry import Reading
 from sizer.core.dims import round_up
 from sizer.errors import InvalidConfig, shown
 from sizer.sources.formats.megatron import padded_vocab
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 _NORMS = {
     "layernorm": "layer",
@@ -34,7 +33,7 @@ _REFUSED = {
 }
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """A GPT-NeoX, with the tensor names of transformers' class of that name."""
     if s.size("moe_num_experts", 1) > 1 or s.size("num_experts", 1) > 1:
         s.refuse(_REFUSED)
@@ -57,7 +56,7 @@ def read(s: Settings) -> Reading:
         **_mlp(s),
         **_positions(s),
     }
-    return Reading("tool_decoder", given, tuple(notes))
+    return Described("tool_decoder", given, tuple(notes))
 
 
 def _mlp(s: Settings) -> dict[str, Any]:

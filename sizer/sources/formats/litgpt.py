@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sizer.architectures.registry import Reading
 from sizer.core.dims import round_up
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig
-from sizer.sources.formats.settings import MAX_LISTED_LAYERS, Format, Settings
+from sizer.sources.formats.settings import MAX_LISTED_LAYERS, Described, Format, Settings
 
 _MLPS = ("GptNeoxMLP", "LLaMAMLP", "GemmaMLP", "LLaMAMoE")
 _NORMS = ("LayerNorm", "RMSNorm")
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """Every key that a file leaves out takes litgpt's own default."""
     hf = s.section("hf_config")
     name = s.word("name", "") or (hf.word("name", "") if hf else "")
@@ -56,7 +55,7 @@ def read(s: Settings) -> Reading:
         **(_experts(s) if mlp == "LLaMAMoE" else {}),
     }
     published = _published(name, mlp)
-    return Reading("tool_decoder", {**given, **_rotary(s, given), "published": published})
+    return Described("tool_decoder", {**given, **_rotary(s, given), "published": published})
 
 
 def _d_ff(s: Settings, mlp: str) -> int:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from sizer.architectures.registry import Reading
 from sizer.errors import InvalidConfig, shown
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """Only its GPT-2 files say enough to tell which tensors there are."""
     if s.get("model_type") != "gpt2":
         kind = shown(s.get("model_type"))
         raise InvalidConfig(f"{s.name}: of llm-analysis' files sizer reads those of a gpt2, not of {kind}")
-    return Reading(
+    return Described(
         "gpt2",
         {
             "d_model": s.needed("hidden_dim"),

@@ -5,9 +5,8 @@ Source: github.com/rasbt/LLMs-from-scratch `ch04`, `ch05` and `pkg/llms_from_scr
 
 from __future__ import annotations
 
-from sizer.architectures.registry import Reading
 from sizer.errors import InvalidConfig
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 _REFUSED = {
     "layer_types": "a pattern of layers, as Gemma 3 has",
@@ -20,7 +19,7 @@ _REFUSED = {
 }
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """A GPT-2 (`qkv_bias`), a LLaMA (`hidden_dim`), or a Qwen3 (`qk_norm`)."""
     s.refuse(_REFUSED)
     gpt, llama = _gpt_words(s), _llama_words(s)
@@ -36,7 +35,7 @@ def read(s: Settings) -> Reading:
         "vocab_size": s.needed("vocab_size"),
         "qkv_bias": s.flag("qkv_bias"),
     }
-    return Reading("gpt_from_scratch", given)
+    return Described("gpt_from_scratch", given)
 
 
 def _gpt_words(s: Settings) -> str:
@@ -48,7 +47,7 @@ def _llama_words(s: Settings) -> str:
     return next((key for key in words if s.given(key)), "")
 
 
-def _llama(s: Settings) -> Reading:
+def _llama(s: Settings) -> Described:
     """RMSNorms, rotary positions and gated MLPs, without any bias."""
     n_heads = s.needed("n_heads")
     n_experts = s.count("num_experts")
@@ -69,7 +68,7 @@ def _llama(s: Settings) -> Reading:
         given |= {"n_experts": n_experts, "top_k": s.needed("num_experts_per_tok")}
         given |= {"d_ff": width, "d_ff_expert": width}
     notes = ("the head is counted as its own, as the class makes it before weights are loaded",)
-    return Reading("tool_decoder", given, notes)
+    return Described("tool_decoder", given, notes)
 
 
 FORMAT = Format(

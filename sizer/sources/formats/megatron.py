@@ -10,11 +10,10 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from sizer.architectures.registry import Reading
 from sizer.core.dims import round_up
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, shown
-from sizer.sources.formats.settings import MAX_LISTED_LAYERS, Format, Settings
+from sizer.sources.formats.settings import MAX_LISTED_LAYERS, Described, Format, Settings
 
 # Groups in which a file may keep its arguments.
 _GROUPS = ("MODEL_ARGS", "language_model", "model_parallel")
@@ -45,7 +44,7 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """A GPT as Megatron-core builds it, with the names of its local layers."""
     s.refuse(_REFUSED)
     notes: list[str] = []
@@ -78,7 +77,7 @@ def read(s: Settings) -> Reading:
     }
     if s.count("mtp_num_layers"):
         notes.append("the layers that predict more than one token (mtp_num_layers) are not counted")
-    return Reading("tool_decoder", given, tuple(notes))
+    return Described("tool_decoder", given, tuple(notes))
 
 
 def _query_groups(s: Settings, notes: list[str]) -> int:

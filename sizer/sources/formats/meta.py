@@ -5,10 +5,9 @@ Sources: github.com/meta-llama/llama3 `llama/model.py`; mistral-inference `args.
 
 from __future__ import annotations
 
-from sizer.architectures.registry import Reading
 from sizer.core.dims import round_up
 from sizer.errors import InvalidConfig
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 # Of the tokenizer of LLaMA 1 and 2; their files leave the vocabulary to it, and say -1.
 LLAMA_VOCAB = 32_000
@@ -26,7 +25,7 @@ _REFUSED = {
 }
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """The names are those of `consolidated.00.pth`; the head is never tied."""
     s.refuse(_REFUSED)
     d_model, n_heads = s.needed("dim"), s.needed("n_heads")
@@ -54,7 +53,7 @@ def read(s: Settings) -> Reading:
     if moe is not None:
         given["n_experts"] = moe.needed("num_experts")
         given["top_k"] = moe.needed("num_experts_per_tok")
-    return Reading("tool_decoder", given, tuple(notes))
+    return Described("tool_decoder", given, tuple(notes))
 
 
 def _swiglu(s: Settings, d_model: int) -> int:

@@ -5,18 +5,17 @@ Source: github.com/karpathy/nanoGPT `model.py` and `train.py`.
 
 from __future__ import annotations
 
-from sizer.architectures.registry import Reading
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 # GPT-2's 50,257 tokens, padded to a multiple of 64, which `train.py` takes for data without a vocabulary.
 PADDED_VOCAB = 50304
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """A GPT-2 with a tied head, and a switch for all biases."""
     vocab = s.size("vocab_size")
     bias = s.flag("bias", True)
-    return Reading(
+    return Described(
         "tool_decoder",
         {
             "tool": "nanogpt",

@@ -5,12 +5,11 @@ Source: github.com/openai/gpt-2 `src/model.py`.
 
 from __future__ import annotations
 
-from sizer.architectures.registry import Reading
 from sizer.errors import InvalidConfig
-from sizer.sources.formats.settings import Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 
-def read(s: Settings) -> Reading:
+def read(s: Settings) -> Described:
     """A GPT-2."""
     given = {
         "d_model": s.needed("n_embd"),
@@ -22,7 +21,7 @@ def read(s: Settings) -> Reading:
     for key, value in given.items():
         if value is None:
             raise InvalidConfig(f"{s.name}: {FORMAT.sizes[key]} is missing")
-    return Reading("gpt2", given)
+    return Described("gpt2", given)
 
 
 FORMAT = Format(

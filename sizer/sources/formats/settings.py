@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from sizer.architectures.registry import Reading
 from sizer.core.dims import MAX_SIZE
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig, UnknownKey, clip, shown
@@ -14,6 +13,14 @@ from sizer.sources.spelling import meant
 
 # A list with an entry for each layer is made for no more layers than this.
 MAX_LISTED_LAYERS = 100_000
+
+
+class Described(NamedTuple):
+    """What a file describes: an architecture, its fields, and what was assumed of it."""
+
+    architecture: str
+    given: dict[str, Any]
+    assumptions: tuple[str, ...] = ()
 
 
 class Settings:
@@ -127,7 +134,7 @@ class Format(Record):
     `marks`: keys of which a file has at least one, as no other tool's has them. `weak`: keys that do
     as marks for a file that fits no other format. `excludes`: keys that none of its files has.
     `sizes`: our word for each size, and the key that holds it. `ignored`: keys that size nothing.
-    `read`: makes a `Reading` of its settings.
+    `read`: says what model its settings describe.
     """
 
     __slots__ = ("excludes", "ignored", "marks", "read", "required", "sizes", "title", "weak")
@@ -135,7 +142,7 @@ class Format(Record):
     def __init__(
         self,
         title: str,
-        read: Callable[[Settings], Reading],
+        read: Callable[[Settings], Described],
         *,
         required: tuple[str, ...] = (),
         marks: tuple[str, ...] = (),
