@@ -147,7 +147,7 @@ def from_dict(
 
 def _from_values(values: dict[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
     from sizer.architectures.index import HF_MODULES
-    from sizer.sources.hf_config import is_foreign, text_part
+    from sizer.sources.foreign import is_foreign, text_part
 
     if cls is None and is_foreign(values):
         return _from_foreign(values, name, overrides)

@@ -7,64 +7,23 @@ of that model type, read off transformers and kept in `presets/huggingface/model
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sizer.core.config import Config
 from sizer.core.dims import MAX_SIZE
 from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, nearest, shown
 from sizer.sources.json_text import MAX_KEYS
-from sizer.sources.presets import directory
+from sizer.sources.model_types import ENDINGS
+from sizer.sources.model_types import model_type_of_class as model_type_of_class
+from sizer.sources.model_types import record_of as record_of
+from sizer.sources.model_types import usual_class as usual_class
 from sizer.sources.spelling import is_size, meant
 from sizer.sources.values import ALIASES, canonical_name
 
 # No model has as many; a reader may make a list with an entry for each.
 MAX_LAYERS = 100_000
-
-# What a class of a model type is called in `Config.task`, where the tables of transformers say
-# nothing; the ending decides.
-_ENDINGS = {
-    "ForSequenceClassification": "sequence",
-    "ForTokenClassification": "token",
-    "ForQuestionAnswering": "qa",
-    "ForQuestionAnsweringSimple": "qa_simple",
-    "ForMultipleChoice": "choice",
-    "ForNextSentencePrediction": "next_sentence",
-    "ForEntityClassification": "entity",
-    "ForEntityPairClassification": "entity_pair",
-    "ForEntitySpanClassification": "entity_span",
-    "ForPreTraining": "pretraining",
-    "ForAudioClassification": "audio_classification",
-    "ForMaskedLM": "masked",
-    "ForCausalLM": "causal",
-    "LMHeadModel": "causal",
-    "WithLMHeadModel": "causal",
-    "DoubleHeadsModel": "double_heads",
-    "ForConditionalGeneration": "seq2seq",
-    "EncoderModel": "encoder",
-    "ForRetrieval": "retrieval",
-    "ForOpticalFlow": "optical_flow",
-    "ForMultimodalAutoencoding": "multimodal_autoencoding",
-    "Model": "base",
-}
-# The task of a file that names no class: what people mean by "the model".
-_USUAL = (
-    "causal",
-    "seq2seq",
-    "image_text",
-    "multimodal",
-    "masked",
-    "speech_seq2seq",
-    "ctc",
-    "image_classification",
-    "pretraining",
-    "base",
-)
-
 
 # Tasks whose head has no labels, whatever the file says of them.
 _WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "pretraining", "image_text"))
@@ -93,9 +52,6 @@ _ALWAYS_KNOWN = (
     "pad_token_id",
     "finetuning_task",
 )
-
-# Names that a model type had in files of before transformers knew it.
-_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 
 
 class HFConfig(Mapping[str, Any]):
@@ -183,9 +139,9 @@ class HFConfig(Mapping[str, Any]):
         for task, classes in self._record.get("classes", {}).items():
             if self.cls in classes and task != "pretraining":
                 return str(task)
-        for ending in sorted(_ENDINGS, key=len, reverse=True):
+        for ending in sorted(ENDINGS, key=len, reverse=True):
             if self.cls.endswith(ending):
-                return _ENDINGS[ending]
+                return ENDINGS[ending]
         raise UnknownName(
             "class",
             self.cls,
@@ -290,88 +246,6 @@ class HFConfig(Mapping[str, Any]):
         return {**found, **given}
 
 
-def record_of(model_type: str) -> Mapping[str, Any]:
-    """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
-    if line is None:
-        raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
-    record: dict[str, Any] = json.loads(line)
-    return record
-
-
-@cache
-def _lines() -> dict[str, str]:
-    # The file has a line for each of hundreds of types; only the one asked for is parsed.
-    path = os.path.join(directory("huggingface"), "model_types.jsonl")
-    start = '{"model_type":"'
-    with open(path, encoding="utf-8") as file:
-        return {
-            line[len(start) : line.index('"', len(start))]: line for line in file if line.startswith(start)
-        }
-
-
-def model_type_of_class(cls: str) -> list[str]:
-    """The model types that have a class of that name."""
-    return [name for name, line in _lines().items() if f'"{cls}"' in line]
-
-
-class TextPart(NamedTuple):
-    """The language model of a configuration whose own type is not known."""
-
-    values: Mapping[str, Any]
-    name: str
-    assumption: str
-
-
-# Under which keys models of more than text keep their language model.
-_TEXT_KEYS = ("text_config", "llm_config", "language_config")
-
-
-def is_foreign(values: Mapping[str, Any]) -> bool:
-    """Whether a configuration is of another tool than transformers.
-
-    transformers writes a `model_type` or the `architectures`; Mistral's own files and llm-analysis'
-    write a `model_type` too, and are told by their own words.
-    """
-    if values.get("architectures"):
-        return False
-    model_type = values.get("model_type")
-    return (
-        model_type in (None, "")
-        or "ffn_embed_dim" in values
-        or (model_type == "transformer" and "dim" in values)
-    )
-
-
-def text_part(values: Mapping[str, Any], name: str, readers: Container[str]) -> TextPart | None:
-    """The language model inside a configuration that no reader knows as a whole, if one knows it."""
-    outer = values.get("model_type")
-    if not isinstance(outer, str) or outer in readers:
-        return None
-    for key in _TEXT_KEYS:
-        inside = values.get(key)
-        if not isinstance(inside, Mapping):
-            continue
-        model_type = inside.get("model_type") or _declared(outer, key)
-        if not isinstance(model_type, str) or model_type not in readers:
-            continue
-        part = {**inside, "model_type": model_type}
-        if "tie_word_embeddings" in values and "tie_word_embeddings" not in inside:
-            part["tie_word_embeddings"] = values["tie_word_embeddings"]
-        assumption = (
-            f"the text part alone: {key}, a {model_type}; what else is in a {clip(outer)} is not counted"
-        )
-        return TextPart(part, f"{name}: {key}", assumption)
-    return None
-
-
-def _declared(outer: str, key: str) -> object:
-    """The model type that transformers takes for a nested configuration that does not say."""
-    if outer not in _lines():
-        return None
-    return record_of(outer).get("nested", {}).get(key)
-
-
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:
     """A configuration with its model type and its class decided."""
     architectures = values.get("architectures")
@@ -391,16 +265,6 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
     if not isinstance(named, str) or not named:
         named = usual_class(record)
     return HFConfig(values, record, named, name)
-
-
-def usual_class(record: Mapping[str, Any]) -> str:
-    """The class people mean by the name of a model type: its language model, if it has one."""
-    classes = record.get("classes", {})
-    both = record.get("defaults", {}).get("is_encoder_decoder")
-    for task in ("seq2seq", "speech_seq2seq", *_USUAL) if both else _USUAL:
-        if task in classes:
-            return str(classes[task][0])
-    return ""
 
 
 def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
