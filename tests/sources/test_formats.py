@@ -274,6 +274,26 @@ def test_litgpt_writes_the_names_of_transformers() -> None:
     assert "gpt_neox.layers.0.attention.query_key_value.bias" in names
 
 
+def test_megatron_names() -> None:
+    """The tensors of one layer of megatron-core 0.16.1's `GPTModel`, local layers, on one rank."""
+    config = {**LLAMA, "num_layers": 4, "hidden_size": 256, "num_attention_heads": 8, "num_query_groups": 2}
+    model = sizer.load({**config, "ffn_hidden_size": 704, "padded_vocab_size": 1024})
+    assert model.count().total == 3_344_640
+    assert {
+        t.name: t.shape for t in model.tensors() if ".layers." not in t.name or ".layers.0." in t.name
+    } == {
+        "embedding.word_embeddings.weight": (1024, 256),
+        "decoder.layers.0.input_layernorm.weight": (256,),
+        "decoder.layers.0.self_attention.linear_proj.weight": (256, 256),
+        "decoder.layers.0.self_attention.linear_qkv.weight": (384, 256),
+        "decoder.layers.0.pre_mlp_layernorm.weight": (256,),
+        "decoder.layers.0.mlp.linear_fc1.weight": (1408, 256),
+        "decoder.layers.0.mlp.linear_fc2.weight": (256, 704),
+        "decoder.final_layernorm.weight": (256,),
+        "output_layer.weight": (1024, 256),
+    }
+
+
 def test_yaml() -> None:
     text = "# sizes\nn_layer: 12\nn_head: 12\nn_embd: 768\nblock_size: 1_024\nvocab_size: 50257\n"
     assert from_text(text, name="standard input").count().total == 124_439_808
@@ -306,6 +326,7 @@ REFUSED = [
     ("bool", {**GPT2, "n_embd": True, "block_size": 8}, ["n_embd = True"]),
     ("zero", {**GPT2, "n_layer": 0, "block_size": 8}, ["n_layer = 0", "at least 1"]),
     ("huge", {**GPT2, "n_layer": 10**5000, "block_size": 8}, ["n_layer is beyond"]),
+    ("factor", {**PARAMS_7B, "multiple_of": 256, "ffn_dim_multiplier": 10**400}, ["ffn_dim_multiplier"]),
     ("not-divisible", {**GPT2, "n_embd": 100, "block_size": 8}, ["d_model = 100", "n_heads = 12"]),
     ("no-vocabulary", {**MEGATRON, "swiglu": True}, ["vocab_size", "tokenizer"]),
     (

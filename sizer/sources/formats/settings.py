@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -77,11 +76,11 @@ class Settings:
         return value
 
     def number(self, key: str, default: float | None = None) -> float | None:
-        """A finite number."""
+        """A finite number of a sane magnitude."""
         value = self.get(key)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_SIZE:
             raise self._wrong(key, value, "a number")
         return value
 
