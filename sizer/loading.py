@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from sizer.core.config import Config
 from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
 
@@ -183,13 +184,14 @@ def _from_foreign(values: dict[str, Any], name: str, overrides: Mapping[str, Any
 
 def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
     from sizer.architectures.registry import architecture, hf_reader
-    from sizer.sources.hf_config import overridden, read
+    from sizer.sources.hf_config import read
+    from sizer.sources.overrides import overridden
     from sizer.sources.values import validated
 
     changed = overridden(values, overrides)
     hf = read(changed, cls=cls, name=name)
     with _named(name), _wrong_values(name, hf.model_type):
-        reading = hf_reader(hf.model_type)(hf)
+        reading = hf_reader(hf.read_as)(hf)
         given = validated(reading.given, architecture(reading.architecture).config)
     unknown = hf.unknown_keys()
     with _wrong_values(name, hf.model_type):
@@ -205,6 +207,15 @@ def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: M
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = unknown
+    if model.mtp_params:
+        model.assumptions.append(
+            f"{model.mtp_params:,} parameters of layers for multi-token prediction are in the published "
+            "files and not in the count; count_mtp=true counts them"
+        )
+    if hf.own_class:
+        model.assumptions.append(
+            f"{hf.cls} is the repository's own code, taken for {hf.model_type} of transformers"
+        )
     return model
 
 
@@ -224,6 +235,9 @@ def _wrong_values(name: str, model_type: str) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, AttributeError) and isinstance(error.obj, Config):
+            # A builder that asks for a field that there is none of: no file causes that.
+            raise
         raise InvalidConfig(
             f"{name}: its values describe no {model_type} model: {type(error).__name__}: {clip(error)}"
         ) from error

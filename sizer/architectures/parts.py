@@ -51,7 +51,7 @@ class Part(Record):
 
 def part_of(hf: HFConfig) -> Part:
     """The part that a nested configuration describes, read by the reader of its own type."""
-    reading = hf_reader(hf.model_type)(hf)
+    reading = hf_reader(hf.read_as)(hf)
     return Part(reading.architecture, reading.given)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 from sizer.errors import clip
-from sizer.sources.model_types import known_types, record_of
+from sizer.sources.model_types import known_types, named_class, own_code_type, record_of
 
 
 class TextPart(NamedTuple):
@@ -40,14 +40,17 @@ def is_foreign(values: Mapping[str, Any]) -> bool:
 def text_part(values: Mapping[str, Any], name: str, readers: Container[str]) -> TextPart | None:
     """The language model inside a configuration that no reader knows as a whole, if one knows it."""
     outer = values.get("model_type")
-    if not isinstance(outer, str) or outer in readers:
+    if not isinstance(outer, str) or not outer:
+        return None
+    own = own_code_type(outer, named_class(values), values) if outer in known_types() else None
+    if _readable(own or outer, readers):
         return None
     for key in _TEXT_KEYS:
         inside = values.get(key)
         if not isinstance(inside, Mapping):
             continue
         model_type = inside.get("model_type") or _declared(outer, key)
-        if not isinstance(model_type, str) or model_type not in readers:
+        if not isinstance(model_type, str) or not _readable(model_type, readers):
             continue
         part = {**inside, "model_type": model_type}
         if "tie_word_embeddings" in values and "tie_word_embeddings" not in inside:
@@ -57,6 +60,13 @@ def text_part(values: Mapping[str, Any], name: str, readers: Container[str]) -> 
         )
         return TextPart(part, f"{name}: {key}", assumption)
     return None
+
+
+def _readable(model_type: str, readers: Container[str]) -> bool:
+    """Whether a reader knows the type, or the one that it is the same as."""
+    if model_type in readers:
+        return True
+    return model_type in known_types() and record_of(model_type).get("same_as") in readers
 
 
 def _declared(outer: str, key: str) -> object:

@@ -2,7 +2,9 @@
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
 answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
-of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`. Types
+that transformers does not build, since their repositories bring code of their own, are in
+`remote_types.jsonl` beside it, written by hand.
 """
 
 from __future__ import annotations
@@ -13,14 +15,15 @@ from typing import Any
 
 from sizer.core.config import Config
 from sizer.core.dims import MAX_SIZE
-from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, nearest, shown
+from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, shown
 from sizer.sources.json_text import MAX_KEYS
-from sizer.sources.model_types import ENDINGS
+from sizer.sources.model_types import ENDINGS, classes_of, named_class, own_classes, own_code_type
 from sizer.sources.model_types import model_type_of_class as model_type_of_class
 from sizer.sources.model_types import record_of as record_of
 from sizer.sources.model_types import usual_class as usual_class
+from sizer.sources.overrides import SWITCHES
 from sizer.sources.spelling import is_size, meant
-from sizer.sources.values import ALIASES, canonical_name
+from sizer.sources.values import ALIASES
 
 # No model has as many; a reader may make a list with an entry for each.
 MAX_LAYERS = 100_000
@@ -66,6 +69,7 @@ class HFConfig(Mapping[str, Any]):
     ) -> None:
         self.values_in_file = values
         self.model_type: str = record.get("model_type", "")
+        self.read_as: str = record.get("same_as", self.model_type)
         self.cls = cls
         self.name = name
         self.asked: set[str] = set()
@@ -122,6 +126,15 @@ class HFConfig(Mapping[str, Any]):
             return default
         return self[key]
 
+    def per_layer(self, key: str, n_layers: int) -> list[Any] | None:
+        """A list with an entry for each layer, or `None`; one that is too short is an error."""
+        values = self.get(key)
+        if values is None:
+            return None
+        if not isinstance(values, list | tuple) or len(values) < n_layers:
+            raise InvalidConfig(f"{self.name}: {key} must be a list of {n_layers} entries, one a layer")
+        return list(values[:n_layers])
+
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
         return any(spelling in self.values_in_file for spelling in (key, *self._spellings(key)))
@@ -140,14 +153,25 @@ class HFConfig(Mapping[str, Any]):
             if self.cls in classes and task != "pretraining":
                 return str(task)
         for ending in sorted(ENDINGS, key=len, reverse=True):
-            if self.cls.endswith(ending):
+            if self.cls.endswith(ending) and not (ending == "Model" and self.own_class):
                 return ENDINGS[ending]
+        if self.own_class:
+            raise BadInput(
+                f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
+                f"not know; --class {usual_class(self._record)} counts it as a {self.model_type}"
+            )
         raise UnknownName(
             "class",
             self.cls,
             [c for cs in self._record.get("classes", {}).values() for c in cs],
             hint=f"known for {self.model_type}",
         )
+
+    @property
+    def own_class(self) -> bool:
+        """Whether the class is one of the repository's own code that is not known by name."""
+        mine = own_classes(self.values_in_file).values()
+        return self.cls in mine and self.cls not in classes_of(self._record)
 
     @property
     def n_labels(self) -> int:
@@ -180,6 +204,7 @@ class HFConfig(Mapping[str, Any]):
             *self._record.get("ignored", ()),
             *self._record.get("nested", {}),
             *_ALWAYS_KNOWN,
+            *SWITCHES,
         }
         unknown = [key for key in self.values_in_file if key not in known and not key.startswith("_")]
         if len(unknown) > MAX_KEYS:
@@ -246,10 +271,24 @@ class HFConfig(Mapping[str, Any]):
         return {**found, **given}
 
 
+def language_model(hf: HFConfig, model_type: str) -> HFConfig:
+    """The configuration of a multimodal model's language model, for a class that is that alone.
+
+    Its keys stand in `text_config`, or in the file itself where there is none.
+    """
+    known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
+    if hf.cls not in known:
+        raise UnknownName(
+            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
+        )
+    if hf["text_config"] is None:
+        return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
+    return hf.nested("text_config", model_type)
+
+
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:
     """A configuration with its model type and its class decided."""
-    architectures = values.get("architectures")
-    named = cls or (architectures[0] if isinstance(architectures, list) and architectures else None)
+    named = cls or named_class(values)
     model_type = values.get("model_type")
     if model_type is not None and not isinstance(model_type, str):
         raise BadInput(f"{name}: model_type = {shown(model_type)} is not the name of a model type")
@@ -261,34 +300,7 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
                 "or --class with the name of its class"
             )
         model_type = candidates[0]
-    record = record_of(model_type)
+    record = record_of(own_code_type(model_type, named, values) or model_type)
     if not isinstance(named, str) or not named:
         named = usual_class(record)
     return HFConfig(values, record, named, name)
-
-
-def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a file with some replaced; a key may be in our words or transformers'."""
-    if not overrides:
-        return dict(values)
-    changed: dict[str, Any] = {}
-    record = record_of(str(values.get("model_type", "")))
-    known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
-    for key, value in overrides.items():
-        spelled = _spelled(key, known, record)
-        if spelled in changed:
-            raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
-        changed[spelled] = value
-    return {**values, **changed}
-
-
-def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    if key in known or key in record.get("ignored", ()):
-        return key
-    name = canonical_name(key)
-    for spelling in (name, *ALIASES.get(name, ())):
-        if spelling in known:
-            return spelling
-    near = nearest(key, [*known, *ALIASES])
-    guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise UnknownKey(f"a {record['model_type']} configuration has no key {clip(key)!r}{guess}")

@@ -39,7 +39,7 @@ FORMATS = (
 
 # Files that lie beside a configuration, by the keys they have.
 OTHER_FILES = (
-    ({"producer", "quantization"}, "the description of a quantization (hf_quant_config.json)"),
+    ({"quantization"}, "the description of a quantization (hf_quant_config.json)"),
     ({"prompts", "default_prompt_name"}, "a configuration of sentence-transformers"),
     ({"__version__"}, "a configuration of sentence-transformers"),
     ({"peft_type"}, "the configuration of an adapter"),
