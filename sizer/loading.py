@@ -183,7 +183,7 @@ def _from_foreign(values: dict[str, Any], name: str, overrides: Mapping[str, Any
 
 
 def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
-    from sizer.architectures.registry import architecture, hf_reader
+    from sizer.architectures import registry
     from sizer.sources.hf_config import read
     from sizer.sources.overrides import overridden
     from sizer.sources.values import validated
@@ -191,8 +191,8 @@ def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: M
     changed = overridden(values, overrides)
     hf = read(changed, cls=cls, name=name)
     with _named(name), _wrong_values(name, hf.model_type):
-        reading = hf_reader(hf.read_as)(hf)
-        given = validated(reading.given, architecture(reading.architecture).config)
+        reading = registry.read(hf)
+        given = validated(reading.given, registry.architecture(reading.architecture).config)
     unknown = hf.unknown_keys()
     with _wrong_values(name, hf.model_type):
         model = Model(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sizer.core.dims import MAX_SIZE, Dim, is_array
@@ -108,6 +109,7 @@ class Config:
                 object.__setattr__(self, name, value)
 
 
+@cache
 def size_names(config: type[Config]) -> list[str]:
     """The fields of a configuration that are sizes."""
     return [f.name for f in fields(config) if str(f.type).startswith("Dim")]
