@@ -62,9 +62,20 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def clip(text: object, most: int = 80) -> str:
-    """Text from outside, short enough for one line of an error, and printable everywhere."""
-    line = str(text)[: most + 1].encode("utf-8", "backslashreplace").decode()
+    """Text from outside, short enough for one line of an error."""
+    line = printable(str(text)[: most + 1])
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def printable(text: str) -> str:
+    """Text from outside with its control characters spelt out, so that it stays one line.
+
+    >>> printable("a\\nb\\x1b[2J")
+    'a\\\\nb\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shown(value: object) -> str:

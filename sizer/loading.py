@@ -13,8 +13,6 @@ from sizer.model import Model
 
 # A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
 MAX_CONFIG_BYTES = 32_000_000
-# What a folder of a model may call its configuration, in the order in which they are looked for.
-CONFIG_FILES = ("config.json", "model_config.yaml", "params.json", "hparams.json")
 
 
 def load(
@@ -96,6 +94,13 @@ def _task_of(cls: str, architecture_name: str) -> str:
 
 def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Model:
     """The model of a configuration file, or of the folder that holds one."""
+    from sizer.sources.checkpoints.read import is_checkpoint
+
+    if not os.path.isdir(path) and is_checkpoint(path):
+        raise BadInput(
+            f"{clip(path)} is a checkpoint, which has tensors and no formula; count it with `sizer count`, "
+            "list it with `sizer tensors`, or read it in Python with sizer.load_checkpoint"
+        )
     if os.path.isdir(path):
         path = _inside(path)
     text = read_text(path)
@@ -112,6 +117,8 @@ def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any]
 
 def _inside(folder: str) -> str:
     """The configuration in a folder of a model."""
+    from sizer.sources.checkpoints.read import CONFIG_FILES
+
     for name in CONFIG_FILES:
         if os.path.exists(os.path.join(folder, name)):
             return os.path.join(folder, name)

@@ -39,7 +39,11 @@ def test_formula_imports_nothing_heavy() -> None:
 
 
 def test_public_names_change_only_on_purpose() -> None:
-    assert sorted(sizer.__all__) == sizer.__all__ == ["Model", "SizerError", "__version__", "load", "presets"]
+    assert (
+        sorted(sizer.__all__)
+        == sizer.__all__
+        == [*("Checkpoint", "Model", "SizerError", "__version__", "load", "load_checkpoint", "presets")]
+    )
     assert all(hasattr(sizer, name) for name in sizer.__all__)
     with pytest.raises(AttributeError):
         _ = sizer.nonsense
@@ -54,6 +58,7 @@ LAYERS = [
     ["sizer.measures"],
     ["sizer.model"],
     ["sizer.loading"],
+    ["sizer.checkpoint"],
     ["sizer.planning"],
     ["sizer.oracles"],
     ["sizer.report"],
