@@ -62,9 +62,21 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def clip(text: object, most: int = 80) -> str:
-    """Text from outside, short enough for one line of an error."""
-    line = printable(str(text)[: most + 1])
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    """Text from outside, short enough for one line of an error; a long path keeps its file's name.
+
+    >>> clip("a/long/path/to/model.safetensors", most=24)
+    'a/l…to/model.safetensors'
+    """
+    line = printable(_bounded(str(text)))
+    if len(line) <= most:
+        return line
+    tail = min(40, most - 4)
+    return f"{line[: most - tail - 1]}…{line[-tail:]}"
+
+
+def _bounded(text: str, most: int = 1000) -> str:
+    """The two ends of a text that may be many megabytes long."""
+    return text if len(text) <= 2 * most else text[:most] + text[-most:]
 
 
 def printable(text: str) -> str:

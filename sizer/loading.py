@@ -10,9 +10,9 @@ from typing import Any
 from sizer.core.config import Config
 from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
-
-# A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
-MAX_CONFIG_BYTES = 32_000_000
+from sizer.sources.config_text import MAX_CONFIG_BYTES as MAX_CONFIG_BYTES
+from sizer.sources.config_text import decoded as decoded
+from sizer.sources.config_text import read_text as read_text
 
 
 def load(
@@ -51,6 +51,8 @@ def from_preset(name: str, *, cls: str | None = None, overrides: Mapping[str, An
 
 
 def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, trusted: bool = True) -> Model:
+    if found.model_type:
+        return _of_model_type(found, cls, overrides, trusted=trusted)
     given = found.config
     if cls is not None:
         given = {**given, "task": _task_of(cls, found.architecture)}
@@ -61,8 +63,35 @@ def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, t
         found.architecture,
         given,
         assumptions=found.assumptions,
-        sources=[f"{found.source} (checked {found.date})"] if found.source else [],
+        sources=_sources(found),
     )
+
+
+def _of_model_type(found: Any, cls: str | None, overrides: Mapping[str, Any], *, trusted: bool) -> Model:
+    values = hf_values(found)
+    trusted = trusted and not overrides
+    model = from_dict(values, name=found.name, cls=cls, overrides=overrides, trusted=trusted)
+    model.assumptions = [*found.assumptions, *model.assumptions]
+    model.sources = [*_sources(found), *model.sources]
+    return model
+
+
+def hf_values(found: Any) -> dict[str, Any]:
+    """What a preset that names a model type says, as the contents of a `config.json`."""
+    from sizer.sources.hf_config import in_its_words, record_of, usual_class
+
+    cls = found.cls or usual_class(record_of(found.model_type))
+    # TOML has no null, so a setting that is to be none says so in a word.
+    config = {key: None if value == "none" else value for key, value in found.config.items()}
+    return {
+        "model_type": found.model_type,
+        "architectures": [cls],
+        **in_its_words(found.model_type, config),
+    }
+
+
+def _sources(found: Any) -> list[str]:
+    return [f"{found.source} (checked {found.date})"] if found.source else []
 
 
 def _overridden(
@@ -146,8 +175,14 @@ def from_dict(
     name: str = "config",
     cls: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    trusted: bool = False,
 ) -> Model:
-    """The model of the contents of a `config.json`, of Hugging Face or of another tool."""
+    """The model of the contents of a `config.json`, of Hugging Face or of another tool.
+
+    `trusted`: the values ship with the package, where a test has validated them.
+    """
+    if trusted:
+        return _from_hf(values, name, cls, overrides or {}, trusted=True)
     from sizer.sources.json_text import checked_object
 
     return _from_values(checked_object(values, name), name, cls, overrides or {})
@@ -189,17 +224,25 @@ def _from_foreign(values: dict[str, Any], name: str, overrides: Mapping[str, Any
     return model
 
 
-def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
+def _from_hf(
+    values: Mapping[str, Any],
+    name: str,
+    cls: str | None,
+    overrides: Mapping[str, Any],
+    *,
+    trusted: bool = False,
+) -> Model:
     from sizer.architectures import registry
     from sizer.sources.hf_config import read
     from sizer.sources.overrides import overridden
-    from sizer.sources.values import validated
+    from sizer.sources.values import validated, well_formed
 
     changed = overridden(values, overrides)
     hf = read(changed, cls=cls, name=name)
     with _named(name), _wrong_values(name, hf.model_type):
         reading = registry.read(hf)
-        given = validated(reading.given, registry.architecture(reading.architecture).config)
+        config = registry.architecture(reading.architecture).config
+        given = well_formed(reading.given, config) if trusted else validated(reading.given, config)
     unknown = hf.unknown_keys()
     with _wrong_values(name, hf.model_type):
         model = Model(
@@ -210,7 +253,8 @@ def _from_hf(values: Mapping[str, Any], name: str, cls: str | None, overrides: M
             sources=[f"{hf.model_type} configuration, class {hf.cls}"],
         )
         # A size that a file sets to null is noticed where a tensor would have it.
-        model.count()
+        if not trusted:
+            model.count()
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = unknown
@@ -255,27 +299,3 @@ def from_bytes(
 ) -> Model:
     """The model of a configuration's bytes, as they come from standard input or a client."""
     return from_text(decoded(data, name), name=name, cls=cls, overrides=overrides)
-
-
-def read_text(path: str) -> str:
-    """The text of a configuration file, within bounds."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_CONFIG_BYTES + 1)
-    except PermissionError:
-        raise BadInput(f"no permission to read {clip(path)}") from None
-    except OSError as error:
-        raise BadInput(f"cannot read {clip(path)}: {error.strerror}") from None
-    return decoded(data, path)
-
-
-def decoded(data: bytes, name: str) -> str:
-    """Bytes as the text of a configuration."""
-    if len(data) > MAX_CONFIG_BYTES:
-        raise BadInput(f"{clip(name)} is over {MAX_CONFIG_BYTES:,} bytes, too large for a configuration")
-    if not data.strip():
-        raise BadInput(f"{clip(name)} is empty")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInput(f"{clip(name)} is not text, so it is no configuration") from None

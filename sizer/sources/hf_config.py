@@ -21,7 +21,8 @@ from sizer.sources.model_types import ENDINGS, classes_of, named_class, own_clas
 from sizer.sources.model_types import model_type_of_class as model_type_of_class
 from sizer.sources.model_types import record_of as record_of
 from sizer.sources.model_types import usual_class as usual_class
-from sizer.sources.overrides import SWITCHES
+from sizer.sources.overrides import ALWAYS_KNOWN, SWITCHES
+from sizer.sources.overrides import in_its_words as in_its_words
 from sizer.sources.spelling import is_size, meant
 from sizer.sources.values import ALIASES
 
@@ -30,31 +31,6 @@ MAX_LAYERS = 100_000
 
 # Tasks whose head has no labels, whatever the file says of them.
 _WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "pretraining", "image_text"))
-
-# Keys of any file, whatever its model type.
-_ALWAYS_KNOWN = (
-    "model_type",
-    "architectures",
-    "auto_map",
-    "torch_dtype",
-    "dtype",
-    "num_labels",
-    "tie_word_embeddings",
-    "quantization_config",
-    "transformers_version",
-    "attn_implementation",
-    "pruned_heads",
-    "tokenizer_class",
-    "is_decoder",
-    "rope_theta",
-    "rope_scaling",
-    "output_attentions",
-    "output_hidden_states",
-    "bos_token_id",
-    "eos_token_id",
-    "pad_token_id",
-    "finetuning_task",
-)
 
 
 class HFConfig(Mapping[str, Any]):
@@ -203,7 +179,7 @@ class HFConfig(Mapping[str, Any]):
             *self.asked,
             *self._record.get("ignored", ()),
             *self._record.get("nested", {}),
-            *_ALWAYS_KNOWN,
+            *ALWAYS_KNOWN,
             *SWITCHES,
         }
         unknown = [key for key in self.values_in_file if key not in known and not key.startswith("_")]
