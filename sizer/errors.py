@@ -62,9 +62,16 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def clip(text: object, most: int = 80) -> str:
-    """Text from outside, short enough for one line of an error."""
+    """Text from outside, short enough for one line of an error; a long path keeps its file's name.
+
+    >>> clip("a/long/path/to/model.safetensors", most=24)
+    'a/l…to/model.safetensors'
+    """
     line = printable(str(text))
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    if len(line) <= most:
+        return line
+    tail = min(40, most - 4)
+    return f"{line[: most - tail - 1]}…{line[-tail:]}"
 
 
 def printable(text: str) -> str:

@@ -34,6 +34,10 @@ def test_the_python_api_imports_nothing_heavy() -> None:
     assert loaded_by("import sizer; sizer.load('llama-3-8b').count()") == set()
 
 
+def test_a_preset_of_a_model_type_imports_nothing_heavy() -> None:
+    assert loaded_by("import sizer; sizer.load('qwen3-30b-a3b').count()") == set()
+
+
 def test_formula_imports_nothing_heavy() -> None:
     assert loaded_by("from sizer.cli import main\nmain(['formula', 'gpt2-small'])") == set()
 

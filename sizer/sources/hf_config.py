@@ -401,11 +401,33 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     record = record_of(_own_code_type(model_type, _named(values), values) or model_type)
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
-        spelled = _spelled(key, known, record)
+        spelled = _in_file(_spelled(key, known, record), values, record)
         if spelled in changed:
             raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
         changed[spelled] = value
     return {**values, **changed}
+
+
+def in_its_words(model_type: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Values under our names or transformers', each under the key that the model type has for it.
+
+    >>> in_its_words("gpt2", {"d_model": 768, "scale_attn_weights": True})
+    {'n_embd': 768, 'scale_attn_weights': True}
+    """
+    record = record_of(model_type)
+    known = {**record.get("defaults", {}), **record.get("aliases", {})}
+    # A few keys have no default, and only the class asks for them; they stay as they are.
+    ours = {key: value for key, value in config.items() if key in known or key in ALIASES}
+    changed = {_in_file(_spelled(key, known, record), {}, record): value for key, value in ours.items()}
+    return {**changed, **{key: value for key, value in config.items() if key not in ours}}
+
+
+def _in_file(key: str, values: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """The spelling of a key that the file has already, or the one transformers maps the others to."""
+    aliases: Mapping[str, str] = record.get("aliases", {})
+    target = aliases.get(key, key)
+    same = (key, target, *(alias for alias, mapped in aliases.items() if mapped == target))
+    return next((spelling for spelling in same if spelling in values), target)
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:
@@ -413,7 +435,7 @@ def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> s
         return key
     name = canonical_name(key)
     for spelling in (name, *ALIASES.get(name, ())):
-        if spelling in known:
+        if spelling in known or spelling in _ALWAYS_KNOWN:
             return spelling
     near = nearest(key, [*known, *ALIASES])
     guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
