@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -14,6 +14,7 @@ from sizer.report.report import Report
 
 if TYPE_CHECKING:
     from sizer.checkpoint import Checkpoint
+    from sizer.report.built import Built
 
 
 @click.command("count", cls=Command)
@@ -25,9 +26,15 @@ if TYPE_CHECKING:
     show_default=True,
     help="What a row of the table is.",
 )
+@click.option(
+    "--with",
+    "builder",
+    type=click.Choice(["torch"]),
+    help="Count a config.json on the module that transformers builds, where sizer has no formula.",
+)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="With --by module: levels to show.")
 @output_options
-def command(model: Model | Checkpoint, by: str, depth: int | None) -> Report:
+def command(model: Model | Checkpoint | Built, by: str, builder: str | None, depth: int | None) -> Report:
     """Count the parameters of a model, each tied tensor once.
 
     MODEL may be a file of weights (safetensors, GGUF, PyTorch), an index of such files, or a folder
@@ -43,8 +50,12 @@ def command(model: Model | Checkpoint, by: str, depth: int | None) -> Report:
     sizer count model.safetensors
     sizer count llama-3-8b.Q4_K_M.gguf --json
     """
-    if not isinstance(model, Model):
-        from sizer.report import checkpoint
+    if isinstance(model, Model):
+        return report.report(model, by=by, depth=depth)
+    if builder:
+        from sizer.report import built
 
-        return checkpoint.report(model, by=by, depth=depth)
-    return report.report(model, by=by, depth=depth)
+        return built.report(cast("Built", model), depth=depth)
+    from sizer.report import checkpoint
+
+    return checkpoint.report(cast("Checkpoint", model), by=by, depth=depth)
