@@ -162,11 +162,37 @@ class Model:
 
         return formula(self)
 
-    def flops(self, batch_size: int = 1, seq_len: int = 1024, attention: str = "eager") -> Flops:
-        """FLOPs of one pass over `batch_size` sequences of `seq_len` tokens; a multiply-add is 2."""
+    def flops(
+        self,
+        batch_size: int = 1,
+        seq_len: int = 1024,
+        attention: str = "eager",
+        checkpointing: bool | str = False,
+        **options: Any,
+    ) -> Flops:
+        """FLOPs of one step over `batch_size` sequences of `seq_len` tokens; a multiply-add is 2.
+
+        The options are those of `sizer.measures.flops.flops`: lengths of an encoder and a decoder,
+        tokens in the cache, chunks, decoding steps, logits to keep, causal counting.
+
+        >>> import sizer
+        >>> sizer.load("gpt2-small").flops(seq_len=1024).forward
+        291648307200
+        """
         from sizer.measures.flops import flops
 
-        return flops(self.rows(), batch_size=batch_size, seq_len=seq_len, attention=attention)
+        model = self
+        if any(is_array(value) for value in self.given.values()):
+            # FLOPs pass 64 bits long before parameters do.
+            model = self._with_python_integers()
+        return flops(
+            model.rows(),
+            batch_size=batch_size,
+            seq_len=seq_len,
+            attention=attention,
+            checkpointing=checkpointing,
+            **options,
+        )
 
     def kv_cache(self, batch_size: int = 1, seq_len: int = 1024, dtype: str = "bf16") -> KVCache:
         """What decoding keeps for `batch_size` sequences of `seq_len` tokens, in bytes."""
