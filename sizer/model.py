@@ -194,8 +194,25 @@ class Model:
             **options,
         )
 
-    def kv_cache(self, batch_size: int = 1, seq_len: int = 1024, dtype: str = "bf16") -> KVCache:
-        """What decoding keeps for `batch_size` sequences of `seq_len` tokens, in bytes."""
+    def kv_cache(
+        self,
+        batch_size: int = 1,
+        seq_len: int = 1024,
+        dtype: str = "bf16",
+        policy: str = "architecture",
+        **options: Any,
+    ) -> KVCache:
+        """What decoding keeps for `batch_size` sequences of `seq_len` tokens, in bytes.
+
+        The options are those of `sizer.measures.kv_cache.kv_cache`: types of keys, values and states,
+        the length that is reserved, the numbers of an engine, ranks that share the heads.
+
+        >>> import sizer
+        >>> sizer.load("llama-3-8b").kv_cache(seq_len=8192).bytes
+        1073741824
+        """
         from sizer.measures.kv_cache import kv_cache
 
-        return kv_cache(self.rows(), batch_size=batch_size, seq_len=seq_len, dtype=dtype)
+        return kv_cache(
+            self.rows(), batch_size=batch_size, seq_len=seq_len, dtype=dtype, policy=policy, **options
+        )
