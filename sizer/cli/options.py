@@ -66,6 +66,8 @@ def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
     def wrapped(form: str | None, table_format: str | None, verbose: bool, **rest: Any) -> int:
         answer = command(**rest)
         click.echo(render(answer, form, table_format, verbose))
+        for warning in answer.warnings:
+            click.echo(f"sizer: warning: {warning}", err=True)
         return answer.exit_code
 
     return wrapped

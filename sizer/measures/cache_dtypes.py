@@ -91,8 +91,8 @@ def scaled(elements: Dim, size: int, per: int, dtype: str) -> Dim:
         return exact_quotient(elements * size, per)
     if isinstance(elements, int) and elements % per:
         raise InvalidConfig(
-            f"dtype = {dtype} stores {per} elements together and a layer keeps {elements:,} a token, which is "
-            f"no multiple; use a type without blocks, such as bf16 or fp8"
+            f"dtype = {dtype} stores {per} elements together and a layer keeps {elements:,} a token, "
+            f"no multiple of it; use a type without blocks, such as bf16 or fp8"
         )
     return elements * size // per
 

@@ -56,10 +56,7 @@ def _static(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
     room = setup.tokens if setup.max_len is None else setup.max_len
     for one in kinds:
         grows = a_token(one, setup)
-        if one.cross:
-            tokens = setup.encoder
-        else:
-            tokens = room if one.window is None else smaller(room, one.window)
+        tokens = _tokens(one, setup._replace(tokens=room), one.window)
         extra = 0 if isinstance(grows, int) and grows == 0 else LENGTH_BYTES * one.layers
         found.append(Layers(one, grows, a_sequence(one, setup), tokens, tokens, extra))
     return found
@@ -108,9 +105,10 @@ def _vllm(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
     if states:
         used_bytes = [_state(one, setup) for one in states]
         reserved_bytes = round_up(recurrent, unit) * state_page
-        for index, one in enumerate(used_bytes):
-            room = reserved_bytes - sum(other.constant for other in used_bytes[1:]) if index == 0 else None
-            found.append(Layers(one.kept, 0, one.constant, 0, 0, 0, room))
+        others = sum(state.constant for state in used_bytes[1:])
+        for index, state in enumerate(used_bytes):
+            room = reserved_bytes - others if index == 0 else None
+            found.append(Layers(state.kept, 0, state.constant, 0, 0, 0, room))
     return found
 
 

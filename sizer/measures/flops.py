@@ -310,7 +310,7 @@ def _part(row: Row, run: Pass, kernel: str, keeps: bool, plain: frozenset[str]) 
     sizes = leaf.sizes
     if leaf.kind in ATTENTION:
         per_pair, back = _core(leaf, "sdpa" if row.name in plain else kernel)
-        pairs = _pairs(row, leaf, run, keeps) * run.batch * row.visits
+        pairs: Dim = _pairs(row, leaf, run, keeps) * run.batch * row.visits
         return Part(row, "attention", pairs * per_pair, 0 if run.cached else pairs * back, True)
     if leaf.kind == "matmul":
         length = run.head_tokens if row.component == "head" else run.length(row.stream)

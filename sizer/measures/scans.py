@@ -40,7 +40,8 @@ def _conv(sizes: Sizes, run: Pass) -> Dim:
 
 def _fourier(sizes: Sizes, run: Pass) -> Dim:
     """An FFT of n numbers takes 5·n·log₂ n; here over the tokens and over the width."""
-    return 5 * sizes["width"] * (log2(run.tokens, "lgT") + log2(sizes["width"], "lgD"))
+    width: Dim = sizes["width"]
+    return 5 * width * (log2(run.tokens, "lgT") + log2(width, "lgD"))
 
 
 def log2(size: Dim, letter: str) -> Dim:

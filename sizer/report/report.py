@@ -86,9 +86,10 @@ class Report(Record):
 
     `value`: the one number or formula, printed alone with `-q`. `document`: the answer as JSON.
     `view`: the answer for people, and its table. `exit_code`: 1 where the answer is no.
+    `warnings`: what to say beside the answer, on stderr.
     """
 
-    __slots__ = ("document", "exit_code", "value", "view")
+    __slots__ = ("document", "exit_code", "value", "view", "warnings")
 
     def __init__(
         self,
@@ -96,7 +97,9 @@ class Report(Record):
         document: Callable[[], Any],
         view: Callable[[], View],
         exit_code: int = 0,
+        warnings: Sequence[str] = (),
     ) -> None:
+        self.warnings = warnings
         self.value = value
         self.document = document
         self.view = view
