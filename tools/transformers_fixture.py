@@ -43,7 +43,8 @@ NOISE = {
 
 def main(paths: list[str]) -> None:
     """Read measured rows and write the fixture."""
-    rows = [json.loads(line) for path in paths for line in gzip.open(path, "rt")]
+    texts = [gzip.decompress(Path(path).read_bytes()).decode() for path in paths]
+    rows = [json.loads(line) for text in texts for line in text.splitlines()]
     text = {row["model_type"] for row in rows if TEXT & set(row["kinds"])}
     kept = [compact(row) for row in rows if row["model_type"] in text]
     with gzip.GzipFile(OUT, "wb", mtime=0) as file:

@@ -188,7 +188,7 @@ POLICIES: dict[str, Policy] = {
         reserves=True,
     ),
     "llama.cpp": Policy(
-        "cells in steps of 256 for the whole context; with a window for it and one micro-batch; states in fp32",
+        "cells in steps of 256 for the context; with a window for it and a micro-batch; states in fp32",
         "llama.cpp src/llama-kv-cache-iswa.cpp and llama-memory-recurrent.cpp, read 2026-11; not measured",
         _llama_cpp,
         exact=False,

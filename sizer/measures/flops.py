@@ -314,7 +314,7 @@ def _part(row: Row, run: Pass, kernel: str, keeps: bool, plain: frozenset[str]) 
         return Part(row, "attention", pairs * per_pair, 0 if run.cached else pairs * back, True)
     if leaf.kind == "matmul":
         length = run.head_tokens if row.component == "head" else run.length(row.stream)
-        amount = 2 * length * sizes["out"] * sizes["in"] * run.batch * row.visits  # type: ignore[operator]
+        amount = 2 * length * sizes["out"] * sizes["in"] * run.batch * row.visits
         return Part(row, "matmul", amount, 0 if run.cached else 2 * amount, True)
     if leaf.kind in SCANS:
         scan = SCANS[leaf.kind]

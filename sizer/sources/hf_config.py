@@ -1,8 +1,8 @@
 """Hugging Face `config.json`: the values in the file, and behind them the defaults of its model type.
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
-answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of that model type, read off
-transformers and kept in `presets/huggingface/model_types.jsonl`.
+answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
 """
 
 from __future__ import annotations
@@ -294,12 +294,15 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     """The values of a file with some replaced; a key may be in our words or transformers'."""
     if not overrides:
         return dict(values)
-    changed = dict(values)
+    changed: dict[str, Any] = {}
     record = record_of(str(values.get("model_type", "")))
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
-        changed[_spelled(key, known, record)] = value
-    return changed
+        spelled = _spelled(key, known, record)
+        if spelled in changed:
+            raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
+        changed[spelled] = value
+    return {**values, **changed}
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:

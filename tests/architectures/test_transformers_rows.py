@@ -23,7 +23,9 @@ from sizer.measures.count import count
 from sizer.measures.tensors import Tensor
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "transformers.jsonl.gz"
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in gzip.open(FIXTURE, "rt")]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in gzip.decompress(FIXTURE.read_bytes()).decode().splitlines()
+]
 KNOWN = [row for row in ROWS if row["model_type"] in HF_MODULES]
 
 
