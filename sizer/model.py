@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sizer.measures.flops import Flops
     from sizer.measures.formula import Formula
     from sizer.measures.kv_cache import KVCache
+    from sizer.measures.sharding import Shards
     from sizer.measures.tensors import Tensor
 
 
@@ -216,3 +217,15 @@ class Model:
         return kv_cache(
             self.rows(), batch_size=batch_size, seq_len=seq_len, dtype=dtype, policy=policy, **options
         )
+
+    def shards(self, framework: str = "megatron", **degrees: Any) -> Shards:
+        """Parameters of every rank under `tp`, `pp`, `dp`, `ep` and `zero`, as a framework spreads them.
+
+        >>> import sizer
+        >>> sizer.load("llama-3-8b").shards("megatron", tp=8).heaviest.params
+        1004802048
+        """
+        from sizer.measures.sharding import shards
+
+        groups = getattr(self.config, "n_groups", None)
+        return shards(self.rows("transformers"), framework=framework, n_groups=groups, **degrees)

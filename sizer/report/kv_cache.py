@@ -8,8 +8,8 @@ from sizer import units
 from sizer.errors import UnknownName
 from sizer.measures.cache_budget import Fit, fit
 from sizer.measures.cache_policies import POLICIES
-from sizer.measures.closed_forms import ClosedForms, cache_forms
 from sizer.measures.closed_forms import POLICIES as WITH_FORMULA
+from sizer.measures.closed_forms import ClosedForms, cache_forms
 from sizer.measures.context import warnings
 from sizer.measures.kv_cache import KVCache, Layers, Setup, kept
 from sizer.model import Model
@@ -60,8 +60,8 @@ def report(
         return View(
             table=_table(found, unit),
             above=[
-                f"{model.name}  ({model.architecture}), {label}: {batch_size:,} × {seq_len:,} tokens, {dtype}, "
-                f"policy {policy}"
+                f"{model.name}  ({model.architecture}), {label}: "
+                f"{batch_size:,} × {seq_len:,} tokens, {dtype}, policy {policy}"
             ],
             below=lines,
             notes=notes(model, found.assumptions),
@@ -182,7 +182,8 @@ def _fit_lines(room: Fit | None, policy: str, seq_len: int, unit: str) -> list[s
     )
     if room.blocks is not None:
         lines.append(
-            f"{'blocks':<18} {room.blocks:>22,}  of {room.block_bytes:,} bytes, {room.pool_tokens:,} tokens in all"
+            f"{'blocks':<18} {room.blocks:>22,}  of {room.block_bytes:,} bytes, "
+            f"{room.pool_tokens:,} tokens in all"
         )
     return lines
 
