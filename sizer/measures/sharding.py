@@ -92,7 +92,7 @@ class Plan(Record):
 class Rank(Record):
     """What some equal ranks hold: their numbers, place, and elements.
 
-    `params`: that are kept between steps. `padding`: of those, elements that mean nothing.
+    `params`: that are kept between steps. `padding`: of those, rows that mean nothing, on average.
     `copies`: elements that another stage or rank holds too, tied tables and repeated KV heads.
     `gradients`, `optimizer`: elements that have a gradient, or a state of the optimizer, here.
     `reserved`: what is allocated, where that is more.
