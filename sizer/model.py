@@ -53,6 +53,7 @@ class Model:
         self.unknown_keys: list[str] = []
         self._architecture: Architecture = architecture(architecture_name)
         self.config: Config = self._configure(self.given)
+        self._rows: dict[str, list[Row]] = {}
 
     def __repr__(self) -> str:
         return f"<sizer.Model {self.name} ({self.architecture})>"
@@ -75,7 +76,9 @@ class Model:
 
     def rows(self, layout: str = "checkpoint") -> list[Row]:
         """The leaves of the tree, repeats kept as counts."""
-        return walk(self.tree(layout))
+        if layout not in self._rows:
+            self._rows[layout] = walk(self.tree(layout))
+        return self._rows[layout]
 
     @cached_property
     def symbolic(self) -> tuple[Config, dict[str, Any]]:
@@ -108,6 +111,14 @@ class Model:
             assumptions=self.assumptions,
             sources=self.sources,
         )
+
+    @cached_property
+    def mtp_params(self) -> int:
+        """Parameters of layers for multi-token prediction that the files have and the count has not."""
+        if getattr(self.config, "mtp_layers", None) is None or self.config.count_mtp:  # type: ignore[attr-defined]
+            return 0
+        counted: int = self.with_values(count_mtp=True).count().total
+        return counted - int(self.count().total)
 
     # -- measures -----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sizer.core.dims import MAX_SIZE, Dim, is_array
@@ -42,6 +43,7 @@ LETTERS = {
     "seq_len": "T",
     "batch_size": "B",
     "n_labels": "Nl",
+    "mtp_layers": "Lp",
 }
 
 MEANINGS = {
@@ -65,6 +67,7 @@ MEANINGS = {
     "seq_len": "tokens a sequence",
     "batch_size": "sequences",
     "n_labels": "labels of the classification head",
+    "mtp_layers": "layers that predict tokens further ahead",
 }
 
 
@@ -106,6 +109,7 @@ class Config:
                 object.__setattr__(self, name, value)
 
 
+@cache
 def size_names(config: type[Config]) -> list[str]:
     """The fields of a configuration that are sizes."""
     return [f.name for f in fields(config) if str(f.type).startswith("Dim")]
