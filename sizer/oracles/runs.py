@@ -29,7 +29,9 @@ def ready(model: Model, *, attention: str = "eager", real: bool = False, train: 
                 "make it smaller with --set, or use --attention eager"
             )
         module = type(module)(module.config)
-    for config in {id(part.config): part.config for part in module.modules() if hasattr(part, "config")}.values():
+    for config in {
+        id(part.config): part.config for part in module.modules() if hasattr(part, "config")
+    }.values():
         config._attn_implementation = attention
         # Experts as a loop over them, or as one batched product where sizes must not depend on data.
         config._experts_implementation = "eager" if real else "batched_mm"

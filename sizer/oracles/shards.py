@@ -40,7 +40,9 @@ def _on_rank(model: Model, framework: str, rank: int, ranks: int) -> int:
             fully_shard(module, mesh=mesh)
         else:
             _parallel(model, module, mesh)
-        local = {id(p): p.to_local().numel() if hasattr(p, "to_local") else p.numel() for p in module.parameters()}
+        local = {
+            id(p): p.to_local().numel() if hasattr(p, "to_local") else p.numel() for p in module.parameters()
+        }
         return sum(local.values())
     finally:
         dist.destroy_process_group()

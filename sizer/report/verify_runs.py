@@ -48,7 +48,9 @@ def report(model: Model, what: str, **run: Any) -> Report:
             "sources": model.sources,
         }
 
-    return Report("equal" if not differing else f"{len(differing)} differ", document, view, int(bool(differing)))
+    return Report(
+        "equal" if not differing else f"{len(differing)} differ", document, view, int(bool(differing))
+    )
 
 
 Pairs = Mapping[str, tuple[int, int]]
