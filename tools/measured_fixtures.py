@@ -39,7 +39,8 @@ LEFT_OUT = {"fwd_ops", "bwd_ops", "tensors", "layers", "full_shapes", "local_sha
 def main(folder: str) -> None:
     """Read the measured files of a folder and write the fixtures."""
     for name in ("flops", "kv-cache", "shard"):
-        rows = [json.loads(line) for line in gzip.open(Path(folder) / f"{name}.jsonl.gz", "rt")]
+        with gzip.open(Path(folder) / f"{name}.jsonl.gz", "rt") as measured:
+            rows = [json.loads(line) for line in measured]
         out = OUT / f"{name}.jsonl.gz"
         with gzip.GzipFile(out, "wb", mtime=0) as file:
             file.write("\n".join(json.dumps(compact(row), separators=(",", ":")) for row in rows).encode())

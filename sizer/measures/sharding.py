@@ -266,8 +266,12 @@ def _chunked(
         if axis is None:
             whole += row.numel * row.copies
             continue
-        size = leaf.axes[axis].size if leaf.axes else 1
-        rest = row.numel // size * row.copies
+        if not leaf.axes:
+            whole += row.copies
+            continue
+        # A tensor with more rows than mean anything is split as it is.
+        rest = row.numel // leaf.axes[axis].size * row.copies
+        size = leaf.axes[axis].size if leaf.axes[axis].padded is None else leaf.axes[axis].padded
         chunk = -(-size // ranks)
         tensors.append((size, rest, chunk, size // chunk))
     changes = {0, ranks}
@@ -356,9 +360,10 @@ def _stage_sizes(rows: Sequence[Row], plan: Plan) -> list[tuple[int, int]]:
         return [(0, layers)]
     stacks = {row.name.partition("{}")[0] for row in rows if row.frames}
     if len(stacks) > 1:
+        named = ", ".join(sorted(name.rstrip(".") for name in stacks)[:3])
         raise InvalidConfig(
-            f"pp = {plan.pp}: the layers of this model are in {len(stacks)} stacks "
-            f"({', '.join(sorted(name.rstrip('.') for name in stacks)[:3])}); a pipeline of one stack is known alone"
+            f"pp = {plan.pp}: the layers of this model are in {len(stacks)} stacks ({named}); "
+            "a pipeline of one stack is known alone"
         )
     if plan.framework == "megatron" and layers % plan.pp:
         fits = [n for n in range(1, layers + 1) if layers % n == 0]
@@ -480,9 +485,10 @@ def _kv_heads(axis: Axis, count: int, degree: int, plan: Plan) -> tuple[int, int
     if plan.framework == "megatron":
         # Megatron slices inside a head, and gathers it for the attention.
         if axis.size % degree:
+            fits = [n for n in range(1, axis.size + 1) if axis.size % n == 0 and n % count == 0]
             raise InvalidConfig(
                 f"tp = {degree} does not divide the {axis.size} rows of n_kv_heads = {count} heads; "
-                f"use {_listed([n for n in range(1, axis.size + 1) if axis.size % n == 0 and n % count == 0])}"
+                f"use {_listed(fits)}"
             )
         return axis.size // degree, 0, 0
     return axis.unit, 0, axis.unit - axis.size // degree

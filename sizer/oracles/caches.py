@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sizer.dtypes import bits
@@ -64,21 +65,20 @@ def _cache(output: Any) -> Any:
     return getattr(output, _name(output))
 
 
-def _tensors(found: Any, seen: set[int] | None = None) -> Any:
-    """Every tensor inside an object, each once."""
+def _tensors(found: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Every tensor inside a cache, each once."""
     seen = set() if seen is None else seen
     if id(found) in seen:
         return
     seen.add(id(found))
+    inside: Iterable[Any] = ()
     if hasattr(found, "untyped_storage"):
         yield found
     elif isinstance(found, dict):
-        for value in found.values():
-            yield from _tensors(value, seen)
+        inside = found.values()
     elif isinstance(found, list | tuple):
-        for value in found:
-            yield from _tensors(value, seen)
-    elif hasattr(found, "__dict__") and "Cache" in type(found).__name__ + type(found).__module__:
-        yield from _tensors(vars(found), seen)
-    elif hasattr(found, "__dict__") and "cache" in type(found).__module__:
-        yield from _tensors(vars(found), seen)
+        inside = found
+    elif "cache" in type(found).__module__:
+        inside = vars(found).values()
+    for value in inside:
+        yield from _tensors(value, seen)

@@ -29,11 +29,12 @@ def report(model: Model, *, framework: str = "megatron", dtype: str = "bf16", **
         return View(
             table=_table(found, size),
             above=[
-                f"{model.name}  ({model.architecture}), {label}: {framework}, {found.plan.world:,} ranks, {dtype}"
+                f"{model.name}  ({model.architecture}), {label}: {framework}, "
+                f"{found.plan.world:,} ranks, {dtype}"
             ],
             below=[
-                f"heaviest   {heaviest.params:>18,}  rank {heaviest.first} ({units.size(size(heaviest.params))}, "
-                f"{units.size(size(heaviest.params), binary=True)})",
+                f"heaviest   {heaviest.params:>18,}  rank {heaviest.first} "
+                f"({units.size(size(heaviest.params))}, {units.size(size(heaviest.params), binary=True)})",
                 f"imbalance  {found.imbalance:>18.4f}  heaviest over mean of {found.mean:,.0f}",
                 f"model      {found.total:>18,}",
             ],

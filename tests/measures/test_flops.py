@@ -23,7 +23,8 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.open(FIXTURES / f"{name}.jsonl.gz", "rt")]
+    with gzip.open(FIXTURES / f"{name}.jsonl.gz", "rt") as file:
+        return [json.loads(line) for line in file]
 
 
 MEASURED = [row for row in rows("flops") if row["config"]["model_type"] in HF_MODULES]

@@ -25,7 +25,8 @@ GIB = 2**30
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.open(FIXTURES / f"{name}.jsonl.gz", "rt")]
+    with gzip.open(FIXTURES / f"{name}.jsonl.gz", "rt") as file:
+        return [json.loads(line) for line in file]
 
 
 MEASURED = [row for row in rows("kv-cache") if row["config"]["model_type"] in HF_MODULES]
@@ -197,7 +198,7 @@ def test_hybrid_layers_share_pages_of_one_size() -> None:
 
 
 def test_llama_cpp_pads_its_cells() -> None:
-    # llama-kv-cache-iswa.cpp: PAD(min(context, window · sequences + ubatch), 256) is 1,536 for a window of 1,024.
+    # llama-kv-cache-iswa.cpp: PAD(min(context, window · sequences + ubatch), 256).
     model = sizer.load({"model_type": "gemma3_text", "sliding_window": 1024, "num_hidden_layers": 6})
     found = model.kv_cache(1, 32000, policy="llama.cpp")
 

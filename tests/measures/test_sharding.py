@@ -16,9 +16,8 @@ from sizer.measures.sharding import FRAMEWORKS
 from sizer.report.shard import by_rank
 
 Run = Callable[..., tuple[int, str, str]]
-MEASURED: list[dict[str, Any]] = [
-    json.loads(line) for line in gzip.open(ROOT / "tests" / "fixtures" / "shard.jsonl.gz", "rt")
-]
+with gzip.open(ROOT / "tests" / "fixtures" / "shard.jsonl.gz", "rt") as _file:
+    MEASURED: list[dict[str, Any]] = [json.loads(line) for line in _file]
 MEGATRON = {
     "hidden_size": 256,
     "num_attention_heads": 8,
