@@ -62,9 +62,27 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def clip(text: object, most: int = 80) -> str:
-    """Text from outside, short enough for one line of an error."""
-    line = str(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    """Text from outside, short enough for one line of an error; a long path keeps its file's name.
+
+    >>> clip("a/long/path/to/model.safetensors", most=24)
+    'a/l…to/model.safetensors'
+    """
+    line = printable(str(text))
+    if len(line) <= most:
+        return line
+    tail = min(40, most - 4)
+    return f"{line[: most - tail - 1]}…{line[-tail:]}"
+
+
+def printable(text: str) -> str:
+    """Text from outside with its control characters spelt out, so that it stays one line.
+
+    >>> printable("a\\nb\\x1b[2J")
+    'a\\\\nb\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _either(names: list[str]) -> str:

@@ -49,6 +49,8 @@ def from_preset(name: str, *, cls: str | None = None, overrides: Mapping[str, An
 
 
 def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, trusted: bool = True) -> Model:
+    if found.model_type:
+        return _of_model_type(found, cls, overrides, trusted=trusted)
     given = found.config
     if cls is not None:
         given = {**given, "task": _task_of(cls, found.architecture)}
@@ -59,8 +61,35 @@ def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, t
         found.architecture,
         given,
         assumptions=found.assumptions,
-        sources=[f"{found.source} (checked {found.date})"] if found.source else [],
+        sources=_sources(found),
     )
+
+
+def _of_model_type(found: Any, cls: str | None, overrides: Mapping[str, Any], *, trusted: bool) -> Model:
+    values = hf_values(found)
+    trusted = trusted and not overrides
+    model = from_dict(values, name=found.name, cls=cls, overrides=overrides, trusted=trusted)
+    model.assumptions = [*found.assumptions, *model.assumptions]
+    model.sources = [*_sources(found), *model.sources]
+    return model
+
+
+def hf_values(found: Any) -> dict[str, Any]:
+    """What a preset that names a model type says, as the contents of a `config.json`."""
+    from sizer.sources.hf_config import in_its_words, record_of, usual_class
+
+    cls = found.cls or usual_class(record_of(found.model_type))
+    # TOML has no null, so a setting that is to be none says so in a word.
+    config = {key: None if value == "none" else value for key, value in found.config.items()}
+    return {
+        "model_type": found.model_type,
+        "architectures": [cls],
+        **in_its_words(found.model_type, config),
+    }
+
+
+def _sources(found: Any) -> list[str]:
+    return [f"{found.source} (checked {found.date})"] if found.source else []
 
 
 def _overridden(
@@ -92,6 +121,13 @@ def _task_of(cls: str, architecture_name: str) -> str:
 
 def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Model:
     """The model of a configuration file, or of the folder that holds one."""
+    from sizer.sources.checkpoints.read import is_checkpoint
+
+    if not os.path.isdir(path) and is_checkpoint(path):
+        raise BadInput(
+            f"{clip(path)} is a checkpoint, which has tensors and no formula; count it with `sizer count`, "
+            "list it with `sizer tensors`, or read it in Python with sizer.load_checkpoint"
+        )
     if os.path.isdir(path):
         inside = os.path.join(path, "config.json")
         if not os.path.exists(inside):
@@ -126,17 +162,22 @@ def from_dict(
     name: str = "config",
     cls: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    trusted: bool = False,
 ) -> Model:
-    """The model of the contents of a Hugging Face `config.json`."""
+    """The model of the contents of a Hugging Face `config.json`.
+
+    `trusted`: the values ship with the package, where a test has validated them.
+    """
     from sizer.architectures import registry
     from sizer.sources.hf_config import overridden, read
-    from sizer.sources.values import validated
+    from sizer.sources.values import validated, well_formed
 
     changed = overridden(values, overrides or {})
     hf = read(changed, cls=cls, name=name)
     try:
         reading = registry.read(hf)
-        given = validated(reading.given, registry.architecture(reading.architecture).config)
+        config = registry.architecture(reading.architecture).config
+        given = well_formed(reading.given, config) if trusted else validated(reading.given, config)
     except InvalidConfig as error:
         message = str(error)
         raise InvalidConfig(message if message.startswith(name) else f"{name}: {message}") from None

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from sizer.cli.command import Command
-from sizer.cli.options import model_options, output_options
+from sizer.cli.options import output_options, source_options
 from sizer.model import Model
 from sizer.report import count as report
 from sizer.report.report import Report
 
+if TYPE_CHECKING:
+    from sizer.checkpoint import Checkpoint
+
 
 @click.command("count", cls=Command)
-@model_options
+@source_options
 @click.option(
     "--by",
     type=click.Choice(report.GROUPINGS),
@@ -22,12 +27,24 @@ from sizer.report.report import Report
 )
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="With --by module: levels to show.")
 @output_options
-def command(model: Model, by: str, depth: int | None) -> Report:
+def command(model: Model | Checkpoint, by: str, depth: int | None) -> Report:
     """Count the parameters of a model, each tied tensor once.
+
+    MODEL may be a file of weights (safetensors, GGUF, PyTorch), an index of such files, or a folder
+    with either: then the weights that its tensors stand for are counted, from the headers alone. A
+    folder with a config.json is counted by its configuration; name the file in it, or the index, to
+    count the weights. One of several numbered files stands for them all.
+    Exit 1, and a word on standard error, where a file is missing, cut off, or contradicts another.
 
     \b
     sizer count gpt2-small
     sizer count config.json --by module --depth 2
     sizer count llama-3-8b --set n_layers=16 -q
+    sizer count model.safetensors
+    sizer count llama-3-8b.Q4_K_M.gguf --json
     """
+    if not isinstance(model, Model):
+        from sizer.report import checkpoint
+
+        return checkpoint.report(model, by=by, depth=depth)
     return report.report(model, by=by, depth=depth)

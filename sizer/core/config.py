@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sizer.core.dims import MAX_SIZE, Dim, is_array
@@ -109,10 +108,14 @@ class Config:
                 object.__setattr__(self, name, value)
 
 
-@cache
+_SIZES: dict[type, list[str]] = {}
+
+
 def size_names(config: type[Config]) -> list[str]:
     """The fields of a configuration that are sizes."""
-    return [f.name for f in fields(config) if str(f.type).startswith("Dim")]
+    if config not in _SIZES:
+        _SIZES[config] = [f.name for f in fields(config) if str(f.type).startswith("Dim")]
+    return _SIZES[config]
 
 
 def letter(config: type[Config], name: str) -> str:

@@ -270,8 +270,9 @@ def _chunked(
             whole += row.copies
             continue
         # A tensor with more rows than mean anything is split as it is.
-        rest = row.numel // leaf.axes[axis].size * row.copies
-        size = leaf.axes[axis].size if leaf.axes[axis].padded is None else leaf.axes[axis].padded
+        along = leaf.axes[axis]
+        rest: int = row.numel // along.size * row.copies
+        size: int = int(along.size if along.padded is None else along.padded)
         chunk = -(-size // ranks)
         tensors.append((size, rest, chunk, size // chunk))
     changes = {0, ranks}

@@ -19,6 +19,8 @@ from sizer.report import closed_form
 from sizer.report.count import head, legend_lines, notes
 from sizer.report.report import Report, Table, View
 
+WIDEST_FORMULA = 60
+
 
 def report(
     model: Model,
@@ -92,7 +94,7 @@ def report(
             "sources": model.sources,
         }
 
-    return Report(str(found.forward), document, view, warnings=said)
+    return Report(str(found.forward), document, view, talk=[f"warning: {text}" for text in said])
 
 
 def formula(
@@ -170,19 +172,24 @@ def _records(found: Flops, forms: ClosedForms | None) -> list[dict[str, Any]]:
 
 def _table(found: Flops, forms: ClosedForms | None) -> Table:
     records = _records(found, forms)
+    formulas = {} if forms is None else {name: poly.text() for name, poly in forms.parts.items()}
+    # A formula wider than a line of text is left to `--explain` and `sizer formula --of flops`.
+    shown = any(formulas.values()) and max(map(len, formulas.values())) <= WIDEST_FORMULA
+
+    def row(name: str, amount: int, bar: str) -> tuple[str, ...]:
+        cells = (f"{amount:,}", units.share(amount, found.forward), bar)
+        return (name, formulas.get(name, ""), *cells) if shown else (name, *cells)
+
     rows = [
-        (
-            entry["component"],
-            "" if forms is None else forms.parts[entry["component"]].text(),
-            f"{entry['forward']:,}",
-            units.share(entry["forward"], found.forward),
-            units.bar(entry["forward"], found.forward),
-        )
+        row(entry["component"], entry["forward"], units.bar(entry["forward"], found.forward))
         for entry in records
     ]
-    headers = ("component", "formula", "forward", "share", "")
-    rows.append(("total", "", f"{found.forward:,}", units.share(found.forward, found.forward), ""))
-    return Table(headers, rows, numbers=(2, 3), records=records)
+    rows.append(row("total", found.forward, ""))
+    headers = (
+        ("component", "formula", "forward", "share", "") if shown else ("component", "forward", "share", "")
+    )
+    first = len(headers) - 3
+    return Table(headers, rows, numbers=(first, first + 1), records=records)
 
 
 def _texts(forms: ClosedForms) -> dict[str, str]:

@@ -95,7 +95,7 @@ def report(
             "sources": model.sources,
         }
 
-    return Report(str(total), document, view, warnings=said)
+    return Report(str(total), document, view, talk=[f"warning: {text}" for text in said])
 
 
 def formula(

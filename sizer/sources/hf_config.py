@@ -211,15 +211,19 @@ class HFConfig(Mapping[str, Any]):
                 raise UnknownKey(f"{self.name}: unknown key {clip(key)!r}; did you mean {near[0]!r}?")
         return unknown
 
-    def nested(self, key: str, model_type: str = "") -> HFConfig:
+    def nested(self, key: str, model_type: str = "", *, merged: bool = False) -> HFConfig:
         """A nested configuration, with the defaults of its own model type.
 
-        `model_type` is the type of one that is missing or does not say.
+        `model_type` is the type of one that is missing or does not say. `merged`: what the whole
+        assumes of the part holds for each key that the file leaves out, not only for a missing part.
         """
         self.asked.add(key)
         values = self.values_in_file.get(key)
+        assumed = self._defaults.get(key) or {}
         if values is None:
-            values = self._defaults.get(key) or {}
+            values = assumed
+        elif merged and isinstance(values, Mapping):
+            values = {**assumed, **values}
         if not isinstance(values, Mapping):
             raise InvalidConfig(f"{self.name}: {key} = {clip(repr(values))} is not an object of settings")
         declared = self._record.get("nested", {}).get(key)
@@ -230,6 +234,15 @@ class HFConfig(Mapping[str, Any]):
             wanted = str(values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
         return HFConfig(values, record, self.cls, f"{self.name}: {key}")
+
+    def as_type(self, model_type: str) -> HFConfig:
+        """The same values, read as a configuration of another model type."""
+        self.asked.update(self.values_in_file)
+        return HFConfig(self.values_in_file, record_of(model_type), self.cls, self.name)
+
+    def has_task(self, task: str) -> bool:
+        """Whether the model type has a class for a task."""
+        return bool(self._record.get("classes", {}).get(task))
 
     def as_task(self, task: str) -> HFConfig:
         """The same configuration, for the class that its model type has for a task."""
@@ -388,11 +401,33 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     record = record_of(_own_code_type(model_type, _named(values), values) or model_type)
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
-        spelled = _spelled(key, known, record)
+        spelled = _in_file(_spelled(key, known, record), values, record)
         if spelled in changed:
             raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
         changed[spelled] = value
     return {**values, **changed}
+
+
+def in_its_words(model_type: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Values under our names or transformers', each under the key that the model type has for it.
+
+    >>> in_its_words("gpt2", {"d_model": 768, "scale_attn_weights": True})
+    {'n_embd': 768, 'scale_attn_weights': True}
+    """
+    record = record_of(model_type)
+    known = {**record.get("defaults", {}), **record.get("aliases", {})}
+    # A few keys have no default, and only the class asks for them; they stay as they are.
+    ours = {key: value for key, value in config.items() if key in known or key in ALIASES}
+    changed = {_in_file(_spelled(key, known, record), {}, record): value for key, value in ours.items()}
+    return {**changed, **{key: value for key, value in config.items() if key not in ours}}
+
+
+def _in_file(key: str, values: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """The spelling of a key that the file has already, or the one transformers maps the others to."""
+    aliases: Mapping[str, str] = record.get("aliases", {})
+    target = aliases.get(key, key)
+    same = (key, target, *(alias for alias, mapped in aliases.items() if mapped == target))
+    return next((spelling for spelling in same if spelling in values), target)
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:
@@ -400,7 +435,7 @@ def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> s
         return key
     name = canonical_name(key)
     for spelling in (name, *ALIASES.get(name, ())):
-        if spelling in known:
+        if spelling in known or spelling in _ALWAYS_KNOWN:
             return spelling
     near = nearest(key, [*known, *ALIASES])
     guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

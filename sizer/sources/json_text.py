@@ -19,13 +19,13 @@ def parse_object(text: str, name: str) -> dict[str, Any]:
     {'n_layer': 12}
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise BadInput(
             f"{clip(name)} is not valid JSON: {error.msg.lower()} at line {error.lineno}, "
             f"column {error.colno}"
         ) from None
-    except _Duplicate as error:
+    except Duplicate as error:
         at = _position(text, error.key)
         raise BadInput(f"{clip(name)} has the key {clip(error.key)!r} twice{at}") from None
     except RecursionError:
@@ -40,18 +40,21 @@ def parse_object(text: str, name: str) -> dict[str, Any]:
     return value
 
 
-class _Duplicate(Exception):
+class Duplicate(Exception):
+    """A key that an object has twice."""
+
     def __init__(self, key: str) -> None:
         self.key = key
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs of an object as a dictionary; no key twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _Duplicate(key)
+                raise Duplicate(key)
             seen.add(key)
     return found
 
