@@ -69,7 +69,7 @@ def flops_forms(
     check_positive(batch_size=batch_size, seq_len=seq_len, encoder_len=encoder_len)
     kernel = kernel_of(attention)
     products = as_products(model.rows(), kernel)
-    run = Pass(symbol("B"), symbol("T"), encoder=symbol("Te"))
+    run = Pass(symbol("B"), symbol("T"), encoder=symbol("Te"), encoder_given=encoder_len is not None)
     found = flops_of(walk(model.symbolic_tree()), run, kernel=kernel, products=products)
     forms = {name: as_poly(getattr(found, name)) for name in ("forward", "backward", "training")}
     parts = {name: as_poly(value) for name, value in found.components.items()}

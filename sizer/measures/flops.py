@@ -168,6 +168,7 @@ def flops(
         chunk,
         decode,
         encoder=seq_len if encoder_len is None else encoder_len,
+        encoder_given=encoder_len is not None,
         lengths=stream_lengths,
         causal=causal,
         logits=logits_to_keep,
@@ -221,12 +222,18 @@ def flops_of(
 
     `products`: the attentions that run as matrix products, for rows over letters that do not tell.
     """
+    run = _with_streams(rows, run)
     keeps = any(isinstance(row.leaf, State) and row.stream != "encoder" for row in rows)
     plain = as_products(rows, kernel) if products is None else products
+    idle, untrained = _idle(rows, run), _untrained(rows)
     parts: list[Part] = []
     for row in rows:
         part = _part(row, run, kernel, keeps, plain)
         if part is not None:
+            if idle and row.name.startswith(idle):
+                part = part._replace(forward=0, backward=0)
+            elif untrained and row.name.startswith(untrained):
+                part = part._replace(backward=0)
             parts.append(part)
     _check(parts, run, kernel, keeps)
     forward: Dim = 0
@@ -236,6 +243,10 @@ def flops_of(
         backward = backward + part.backward
     recompute = 0 if run.cached else _recomputed(rows, parts, mode)
     assumptions = _assumptions(parts, run, kernel)
+    if untrained and not run.cached:
+        assumptions.append("an indexer picks tokens and has no backward pass")
+    if idle:
+        assumptions.append("there is no encoder to attend to; give encoder_len if there is one outside")
     if plain and kernel != "eager" and not run.cached:
         assumptions.append(
             "attention with learned biases of its scores, or with keys and values of different widths, "
@@ -286,13 +297,65 @@ def _assumptions(parts: Sequence[Part], run: Pass, kernel: str) -> list[str]:
         found.append("a pass with a cache has no backward pass")
     for kind in dict.fromkeys(part.kind for part in parts if not part.exact):
         found.append(f"estimate: {kind}, {SCANS[kind].text} ({SCANS[kind].source})")
-    unknown = dict.fromkeys(
-        part.row.stream for part in parts if part.row.stream not in ("", "encoder", *run.lengths)
+    silent = dict.fromkeys(
+        part.row.stream for part in parts if part.row.stream in run.lengths and part.forward == 0
     )
-    found += [
-        f"the {stream} stream is as long as the text; give its length to change that" for stream in unknown
-    ]
+    found += [f"the {stream} tower does not run; give its tokens (--stream {stream}=N)" for stream in silent]
     return found
+
+
+def _with_streams(rows: Sequence[Row], run: Pass) -> Pass:
+    """Towers beside the text do not run unless their length is given; a model of one tower is that tower."""
+    streams = {row.stream for row in rows if isinstance(row.leaf, Param) and row.leaf.use == "matmul"}
+    unknown = set(run.lengths) - streams
+    if unknown:
+        have = ", ".join(sorted(streams - {""})) or "no other stream than its text"
+        raise UnknownName("stream", min(unknown), streams - {""}, hint=f"this model has {have}")
+    towers = streams - {"", "encoder", "patches", *run.lengths}
+    crossed = any(_reads_the_encoder(row) for row in rows)
+    if streams >= {"", "encoder"} and not crossed and not run.encoder_given:
+        # An encoder whose output joins the text, as one of sound does.
+        towers.add("encoder")
+    if not towers:
+        return run
+    length: Dim = 0 if streams & {"", "encoder"} else run.tokens
+    return run._replace(lengths={**run.lengths, **dict.fromkeys(towers, length)})
+
+
+def _idle(rows: Sequence[Row], run: Pass) -> tuple[str, ...]:
+    """Where the cross-attentions stand of a decoder by itself, which nothing is read from."""
+    if run.encoder_given or not run.encodes:
+        return ()
+    crossed = set()
+    for row in rows:
+        if isinstance(row.leaf, Op) and row.leaf.kind == "cross_attention":
+            place = row.name.rpartition(".")[0]
+            crossed.add(place.removesuffix(".self") + ".")
+    places = tuple(sorted(crossed))
+    # Keys and values of an encoder, and nothing else of it.
+    encoded = [
+        row for row in rows if row.stream == "encoder" and isinstance(row.leaf, Param) and row.leaf.use
+    ]
+    if not encoded or not all(row.name.startswith(places) for row in encoded):
+        return ()
+    return places
+
+
+def _untrained(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Where indexers stand: they pick tokens, and no gradient passes through a choice."""
+    found = {
+        row.name.rpartition(".")[0] + "."
+        for row in rows
+        if isinstance(row.leaf, State) and row.leaf.name in ("index", "index_keys")
+    }
+    return tuple(sorted(found))
+
+
+def _reads_the_encoder(row: Row) -> bool:
+    leaf = row.leaf
+    return (isinstance(leaf, Op) and leaf.kind == "cross_attention") or (
+        isinstance(leaf, Param) and leaf.use == "cross_qkv_matmul"
+    )
 
 
 def _part(row: Row, run: Pass, kernel: str, keeps: bool, plain: frozenset[str]) -> Part | None:

@@ -14,12 +14,24 @@ class Pass(Record):
 
     `new`: tokens of a sequence that run at once. `past`: tokens in its cache before the first pass.
     `times`: how many passes of `new` tokens follow each other, each with the last one's tokens in its
-    cache; `rest`: tokens of one more, shorter pass. `encoder`: tokens of the encoder's sequence.
-    `lengths`: tokens of other streams, such as an image. `causal`: count only the pairs of tokens that
-    a causal mask and a window leave. `logits`: of the new tokens of a pass, the last that reach the head.
+    cache; `rest`: tokens of one more, shorter pass. `encoder`: tokens of the encoder's sequence, and
+    `encoder_given`, whether somebody said how many. `lengths`: tokens of other streams, such as an
+    image. `causal`: count only the pairs of tokens that a causal mask and a window leave. `logits`: of
+    the new tokens of a pass, the last that reach the head.
     """
 
-    __slots__ = ("batch", "causal", "encoder", "lengths", "logits", "new", "past", "rest", "times")
+    __slots__ = (
+        "batch",
+        "causal",
+        "encoder",
+        "encoder_given",
+        "lengths",
+        "logits",
+        "new",
+        "past",
+        "rest",
+        "times",
+    )
 
     def __init__(
         self,
@@ -32,6 +44,7 @@ class Pass(Record):
         lengths: Mapping[str, Dim] | None = None,
         causal: bool = False,
         logits: Dim | None = None,
+        encoder_given: bool = True,
     ) -> None:
         self.batch = batch
         self.new = new
@@ -39,6 +52,7 @@ class Pass(Record):
         self.times = times
         self.rest = rest
         self.encoder = new if encoder is None else encoder
+        self.encoder_given = encoder_given
         self.lengths = lengths or {}
         self.causal = causal
         self.logits = logits
@@ -71,7 +85,7 @@ class Pass(Record):
         """Tokens of a sequence in a stream."""
         if not stream:
             return self.tokens
-        if stream == "encoder":
+        if stream == "encoder" and "encoder" not in self.lengths:
             return self.encoder if self.encodes else 0
         return self.lengths.get(stream, self.tokens)
 

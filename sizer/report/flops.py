@@ -49,7 +49,7 @@ def report(
             model,
             batch_size=batch_size,
             seq_len=options.get("decoder_len") or seq_len,
-            encoder_len=options.get("encoder_len") or seq_len,
+            encoder_len=options.get("encoder_len") or (seq_len if options.get("decoder_len") else None),
             attention=attention,
         )
         if plain and not options.get("stream_lengths")
