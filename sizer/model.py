@@ -191,8 +191,10 @@ class Model:
         >>> sizer.load("gpt2-small").flops(seq_len=1024).forward
         291648307200
         """
-        from sizer.measures.flops import flops
+        from sizer.measures.context import check_kernel
+        from sizer.measures.flops import flops, kernel_of
 
+        check_kernel(self, kernel_of(attention))
         model = self
         if any(is_array(value) for value in self.given.values()):
             # FLOPs pass 64 bits long before parameters do.

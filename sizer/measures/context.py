@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.errors import InvalidConfig
+
 if TYPE_CHECKING:
     from sizer.model import Model
 
@@ -31,6 +33,20 @@ def context(model: Model) -> tuple[str, int] | None:
                 if isinstance(source.get(key), int) and source[key] > 0:
                     return key, source[key]
     return None
+
+
+def check_kernel(model: Model, kernel: str) -> None:
+    """Refuse a kernel that cannot cap the scores of a model that caps them (Gemma 2).
+
+    torch's `scaled_dot_product_attention` has no soft cap; eager attention and flash-attention have.
+    """
+    values = model.hf_config or {}
+    text = values.get("text_config") if isinstance(values.get("text_config"), dict) else values
+    if kernel in ("sdpa", "efficient") and text and text.get("attn_logit_softcapping"):
+        raise InvalidConfig(
+            f"attention = {kernel}: {model.name} caps its scores (attn_logit_softcapping), which that kernel "
+            "cannot; use eager or flash"
+        )
 
 
 def warnings(model: Model, tokens: int, *, what: str = "seq_len") -> list[str]:

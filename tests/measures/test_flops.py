@@ -190,7 +190,14 @@ def test_megatrons_trillion_parameters() -> None:
     assert found.training == estimate("megatron", found, run, model).training
 
 
-def test_llama_and_deepseek_training_runs() -> None:
+def test_the_rule_of_six_takes_active_parameters() -> None:
+    # Taking all of Qwen3-30B-A3B's parameters makes utilisation 9.11 times too high.
+    found = sizer.load("qwen3-30b-a3b").count()
+
+    assert found.total / found.active == pytest.approx(9.106, abs=0.01)
+
+
+def test_llama_training_runs() -> None:
     # 6 · params · tokens of the model cards: 2e12 tokens of Llama-2-7B.
     model = sizer.load("llama-2-7b")
 
@@ -338,6 +345,34 @@ def test_kernels_that_an_architecture_cannot_use() -> None:
         sizer.load({"model_type": "mamba"}).flops(attention="flash")
     with pytest.raises(sizer.SizerError, match="keeps no cache"):
         sizer.load("bert-base").flops(past_len=4)
+
+
+def test_a_kernel_without_a_soft_cap_is_refused() -> None:
+    with pytest.raises(sizer.SizerError, match="use eager or flash"):
+        sizer.load({"model_type": "gemma2", "attn_logit_softcapping": 50.0}).flops(attention="sdpa")
+
+
+def test_an_indexer_has_no_backward_pass() -> None:
+    found = sizer.load({"model_type": "deepseek_v32"}).flops(1, 64)
+    indexers = [part for part in found.parts if ".indexer." in part.row.name]
+
+    assert sum(part.forward for part in indexers) > 0
+    assert all(part.backward == 0 for part in indexers)
+
+
+def test_a_tower_runs_when_its_tokens_are_given() -> None:
+    model = sizer.load({"model_type": "audioflamingo3"})
+
+    assert model.flops(1, 8).forward < model.flops(1, 8, encoder_len=30).forward
+    assert any("the encoder tower does not run" in text for text in model.flops(1, 8).assumptions)
+    with pytest.raises(sizer.SizerError, match="no stream named 'imag'"):
+        model.flops(1, 8, stream_lengths={"imag": 3})
+
+
+def test_a_decoder_by_itself_attends_to_no_encoder() -> None:
+    model = sizer.load({"model_type": "bart"}, cls="BartForCausalLM")
+
+    assert model.flops(1, 8).forward < model.flops(1, 8, encoder_len=1).forward
 
 
 def test_a_length_beyond_the_context_is_a_warning(sizer_cli: Run) -> None:
