@@ -67,11 +67,16 @@ def clip(text: object, most: int = 80) -> str:
     >>> clip("a/long/path/to/model.safetensors", most=24)
     'a/l…to/model.safetensors'
     """
-    line = printable(str(text))
+    line = printable(_bounded(str(text)))
     if len(line) <= most:
         return line
     tail = min(40, most - 4)
     return f"{line[: most - tail - 1]}…{line[-tail:]}"
+
+
+def _bounded(text: str, most: int = 1000) -> str:
+    """The two ends of a text that may be many megabytes long."""
+    return text if len(text) <= 2 * most else text[:most] + text[-most:]
 
 
 def printable(text: str) -> str:
@@ -83,6 +88,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shown(value: object) -> str:
+    """A value from outside as Python writes it, clipped; however large or deep it is."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a whole number of over 40 digits"
+    try:
+        return clip(repr(value))
+    except (RecursionError, ValueError):
+        return f"a {type(value).__name__}"
 
 
 def _either(names: list[str]) -> str:

@@ -88,17 +88,19 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
     if aliases:
         found["aliases"] = aliases
     nested: dict[str, Any] = {}
-    for key, spec in config.sub_configs_defaults.items():
-        sub = spec.config_class
+    specs = config.sub_configs_defaults
+    for key in {**config.sub_configs, **specs}:
+        spec = specs.get(key)
+        sub = spec.config_class if spec else config.sub_configs[key]
         registered = getattr(sub, "model_type", "") in CONFIG_MAPPING_NAMES
         if sub.__name__ == "AutoConfig":
-            nested[key] = spec.model_type or ""
+            nested[key] = (spec and spec.model_type) or ""
         elif registered or sub in above:
             nested[key] = getattr(sub, "model_type", "")
         else:
             nested[key] = describe_class(sub, above | {config})
         # What the whole model assumes of a part that the file leaves out.
-        if spec.init_kwargs and found["defaults"].get(key) is None:
+        if spec and spec.init_kwargs and found["defaults"].get(key) is None:
             found["defaults"][key] = plain(spec.init_kwargs)
     if nested:
         found["nested"] = nested

@@ -164,6 +164,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
     "t5": "encoder_decoders.t5",
     "t5gemma": "encoder_decoders.t5gemma",
     "tapas": "encoders.tapas",
+    "tool_decoder": "decoders.tool_decoder",
     "transformer": "encoder_decoders.transformer",
     "ultravbert": "encoders.vision_text",
     "vibevoice_asr": "multimodal.vibevoice",

@@ -185,8 +185,10 @@ def _value(field: Field[Any], value: Any) -> Any:
         return None
     if hasattr(value, "dtype") or hasattr(value, "free_symbols") or hasattr(value, "terms"):
         return value
-    if isinstance(value, Pattern | PerLayer):
+    if isinstance(value, Pattern):
         return value
+    if isinstance(value, PerLayer):
+        return PerLayer(tuple(_check(_adapters()["sizes"], field, list(value.values))))
     if kind.removesuffix(" | None") == "Part":
         return value._replace(given=validated(value.given, value.kind))
     base = kind.removesuffix(" | None")

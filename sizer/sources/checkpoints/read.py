@@ -19,14 +19,17 @@ NOT_READ = {
     b"\x93NUM": "a numpy file; save its arrays as safetensors",
 }
 
+# What a folder of a model may call its configuration, in the order in which they are looked for.
+CONFIG_FILES = ("config.json", "model_config.yaml", "params.json", "hparams.json")
+
 
 def is_checkpoint(path: str) -> bool:
     """Whether a path that exists is a file of weights, an index of them, or a folder with either.
 
-    A folder with a `config.json` is a configuration, whose formula says more than its files.
+    A folder with a `config.json`, or another tool's, is a configuration; its formula says more.
     """
     if os.path.isdir(path):
-        return not os.path.isfile(os.path.join(path, "config.json"))
+        return not any(os.path.isfile(os.path.join(path, name)) for name in CONFIG_FILES)
     if path.endswith((*ENDINGS, INDEX_ENDING, ".onnx", ".h5")):
         return True
     if path.endswith((".json", ".toml")) or not os.path.isfile(path):
