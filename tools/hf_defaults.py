@@ -94,7 +94,7 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
         sub = spec.config_class if spec else config.sub_configs[key]
         registered = getattr(sub, "model_type", "") in CONFIG_MAPPING_NAMES
         if sub.__name__ == "AutoConfig":
-            nested[key] = (spec and spec.model_type) or ""
+            nested[key] = (spec.model_type if spec else "") or ""
         elif registered or sub in above:
             nested[key] = getattr(sub, "model_type", "")
         else:

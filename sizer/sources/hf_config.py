@@ -77,6 +77,9 @@ class HFConfig(Mapping[str, Any]):
             return value
         if not is_size(key, self._defaults.get(key)):
             return value
+        if isinstance(value, float) and value.is_integer() and value <= MAX_SIZE:
+            # JSON writes 1200 as 1200.0 where a program computed it.
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
         default = self._defaults.get(key)
