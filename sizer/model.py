@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sizer.measures.flops import Flops
     from sizer.measures.formula import Formula
     from sizer.measures.kv_cache import KVCache
+    from sizer.measures.sharding import Shards
     from sizer.measures.tensors import Tensor
 
 
@@ -173,14 +174,71 @@ class Model:
 
         return formula(self)
 
-    def flops(self, batch_size: int = 1, seq_len: int = 1024, attention: str = "eager") -> Flops:
-        """FLOPs of one pass over `batch_size` sequences of `seq_len` tokens; a multiply-add is 2."""
-        from sizer.measures.flops import flops
+    def flops(
+        self,
+        batch_size: int = 1,
+        seq_len: int = 1024,
+        attention: str = "eager",
+        checkpointing: bool | str = False,
+        **options: Any,
+    ) -> Flops:
+        """FLOPs of one step over `batch_size` sequences of `seq_len` tokens; a multiply-add is 2.
 
-        return flops(self.rows(), batch_size=batch_size, seq_len=seq_len, attention=attention)
+        The options are those of `sizer.measures.flops.flops`: lengths of an encoder and a decoder,
+        tokens in the cache, chunks, decoding steps, logits to keep, causal counting.
 
-    def kv_cache(self, batch_size: int = 1, seq_len: int = 1024, dtype: str = "bf16") -> KVCache:
-        """What decoding keeps for `batch_size` sequences of `seq_len` tokens, in bytes."""
+        >>> import sizer
+        >>> sizer.load("gpt2-small").flops(seq_len=1024).forward
+        291648307200
+        """
+        from sizer.measures.context import check_kernel
+        from sizer.measures.flops import flops, kernel_of
+
+        check_kernel(self, kernel_of(attention))
+        model = self
+        if any(is_array(value) for value in self.given.values()):
+            # FLOPs pass 64 bits long before parameters do.
+            model = self._with_python_integers()
+        return flops(
+            model.rows(),
+            batch_size=batch_size,
+            seq_len=seq_len,
+            attention=attention,
+            checkpointing=checkpointing,
+            **options,
+        )
+
+    def kv_cache(
+        self,
+        batch_size: int = 1,
+        seq_len: int = 1024,
+        dtype: str = "bf16",
+        policy: str = "architecture",
+        **options: Any,
+    ) -> KVCache:
+        """What decoding keeps for `batch_size` sequences of `seq_len` tokens, in bytes.
+
+        The options are those of `sizer.measures.kv_cache.kv_cache`: types of keys, values and states,
+        the length that is reserved, the numbers of an engine, ranks that share the heads.
+
+        >>> import sizer
+        >>> sizer.load("llama-3-8b").kv_cache(seq_len=8192).bytes
+        1073741824
+        """
         from sizer.measures.kv_cache import kv_cache
 
-        return kv_cache(self.rows(), batch_size=batch_size, seq_len=seq_len, dtype=dtype)
+        return kv_cache(
+            self.rows(), batch_size=batch_size, seq_len=seq_len, dtype=dtype, policy=policy, **options
+        )
+
+    def shards(self, framework: str = "megatron", **degrees: Any) -> Shards:
+        """Parameters of every rank under `tp`, `pp`, `dp`, `ep` and `zero`, as a framework spreads them.
+
+        >>> import sizer
+        >>> sizer.load("llama-3-8b").shards("megatron", tp=8).heaviest.params
+        1004802048
+        """
+        from sizer.measures.sharding import shards
+
+        groups = getattr(self.config, "n_groups", None)
+        return shards(self.rows("transformers"), framework=framework, n_groups=groups, **degrees)

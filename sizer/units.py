@@ -4,6 +4,16 @@ from __future__ import annotations
 
 _COUNTS = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k"))
 _BYTES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+_FLOPS = (
+    (10**24, "Y"),
+    (10**21, "Z"),
+    (10**18, "E"),
+    (10**15, "P"),
+    (10**12, "T"),
+    (10**9, "G"),
+    (10**6, "M"),
+    (10**3, "k"),
+)
 _BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -24,6 +34,49 @@ def size(number: int, *, binary: bool = False) -> str:
     """
     text = _scaled(number, _BINARY if binary else _BYTES, " ")
     return text if text[-1] == "B" else f"{text} B"
+
+
+def flops(number: int) -> str:
+    """FLOPs, a number of operations and not a rate.
+
+    >>> flops(291_648_307_200)
+    '292 GFLOPs'
+    """
+    text = _scaled(number, _FLOPS, " ")
+    return f"{text}FLOPs" if text[-1].isalpha() else f"{text} FLOPs"
+
+
+def in_unit(number: int, unit: str) -> str:
+    """Bytes in one unit, whatever their size; exact as far as three decimals go.
+
+    >>> in_unit(2**30, "MiB"), in_unit(2**30, "GB")
+    ('1,024.000 MiB', '1.074 GB')
+    """
+    scales = {name: size for size, name in (*_BYTES, *_BINARY)}
+    if unit not in scales:
+        return f"{number:,} bytes"
+    return f"{number / scales[unit]:,.3f} {unit}"
+
+
+def parse_bytes(text: str) -> int | None:
+    """Bytes of a text such as `40GiB`, `24 GB` or `1000`; nothing where it is none.
+
+    >>> parse_bytes("40GiB"), parse_bytes("1.5 GB"), parse_bytes("7 apples")
+    (42949672960, 1500000000, None)
+    """
+    from fractions import Fraction
+
+    text = text.strip()
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(digits) :].strip().lower()
+    scales = {name.lower(): size for size, name in (*_BYTES, *_BINARY)} | {"": 1, "b": 1, "bytes": 1}
+    scales |= {"tib": 2**40}
+    if unit not in scales or len(digits) > 40:
+        return None
+    try:
+        return int(Fraction(digits.replace(",", "").replace("_", "")) * scales[unit])
+    except (ValueError, ZeroDivisionError):
+        return None
 
 
 def share(part: int, whole: int) -> str:

@@ -22,6 +22,9 @@ COMMANDS = {
     "count": "Count the parameters of a model.",
     "explain": "Derive the count the way a textbook does.",
     "formula": "Print the closed form of the count.",
+    "flops": "Count the FLOPs of a step.",
+    "kv-cache": "Count the bytes that decoding keeps.",
+    "shard": "Count the parameters of every rank.",
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",
@@ -39,7 +42,7 @@ class Commands(Group):
         """The command of that name."""
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"sizer.cli.{name}").command
+        command: click.Command = import_module(f"sizer.cli.{name.replace('-', '_')}").command
         return command
 
     def resolve_command(

@@ -32,7 +32,7 @@ def report(
         return _derivative(model, found, diff, values)
 
     fixed = {code: value for code, value in values.items() if code not in keep} if keep else {}
-    write = _writer(notation)
+    write = written(notation)
 
     def shown(poly: Poly) -> str:
         return write(poly.subs(fixed) if fixed else poly)
@@ -148,7 +148,8 @@ def _value(total: Any, values: dict[str, int]) -> int:
     return int(total.value(values)) if isinstance(total, Poly) else int(total)
 
 
-def _writer(notation: str) -> Callable[[Any], str]:
+def written(notation: str) -> Callable[[Any], str]:
+    """How a formula is written in a notation."""
     if notation in ("text", "ascii", "python"):
         return lambda poly: poly.text(ascii_only=notation != "text") if isinstance(poly, Poly) else str(poly)
     import sympy

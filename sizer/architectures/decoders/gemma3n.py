@@ -22,7 +22,7 @@ from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide, round_up
 from sizer.core.layers import attention_core, buffer, embedding, gated_mlp, linear, rms_norm
 from sizer.core.pattern import Pattern, PerLayer
-from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.core.tree import Axis, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
@@ -179,8 +179,11 @@ def _altup(c: Gemma3nConfig, embed: Axis) -> Module:
         (
             rms_norm("router_norm", embed),
             *scale,
-            linear("modality_router", streams, embed),
+            # The router runs before the block and after it.
+            linear("modality_router", streams, embed)._replace(uses=2),
             linear("prediction_coefs", pairs, streams),
+            # Each stream is predicted from all of them.
+            Op("predict", "matmul", {"out": pairs.size, "in": c.d_model}),
             linear("correction_coefs", streams, streams),
             Param("correct_output_scale", (embed,)),
         ),

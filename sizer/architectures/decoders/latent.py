@@ -168,7 +168,8 @@ def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:
         return ()
     index, rank = Axis("index", c.d_index), Axis("q_rank", c.q_lora_rank)
     heads = Axis("index_heads", c.n_index_heads)
-    sizes = {"heads": c.n_index_heads, "kv_heads": 1, "d_qk": c.d_index, "d_v": 0, "window": None}
+    # The scores of the heads are added with a weight each: a value of width 1.
+    sizes = {"heads": c.n_index_heads, "kv_heads": 1, "d_qk": c.d_index, "d_v": 1, "window": None}
     return (
         Module(
             "indexer",

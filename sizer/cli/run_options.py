@@ -1,0 +1,54 @@
+"""Options of the commands about a run: its lengths, and lists of names and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from sizer.errors import InvalidConfig
+
+
+def length_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--batch-size, --seq-len and --encoder-len."""
+    options = (
+        click.option("--batch-size", type=int, default=1, show_default=True, metavar="B", help="Sequences."),
+        click.option(
+            "--seq-len", type=int, default=1024, show_default=True, metavar="T", help="Tokens of each."
+        ),
+        click.option(
+            "--encoder-len",
+            type=int,
+            metavar="N",
+            help="Tokens of the encoder's sequence, where there is one; T unless given.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def byte_count(text: str | None, option: str) -> int | None:
+    """The bytes of `40GiB` or `24GB`."""
+    if text is None:
+        return None
+    from sizer.units import parse_bytes
+
+    number = parse_bytes(text)
+    if number is None or number <= 0:
+        raise InvalidConfig(
+            f"{option} = {text} is no number of bytes; write 40GiB (2³⁰ each) or 40GB (10⁹ each)"
+        )
+    return number
+
+
+def lengths(pairs: tuple[str, ...]) -> dict[str, int] | None:
+    """`image=576` for each stream."""
+    found: dict[str, int] = {}
+    for pair in pairs:
+        name, equals, number = pair.partition("=")
+        if not equals or not number.strip().isdigit():
+            raise InvalidConfig(f"--stream {pair} is not NAME=TOKENS, such as image=576")
+        found[name.strip()] = int(number)
+    return found or None

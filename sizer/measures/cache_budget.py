@@ -1,0 +1,85 @@
+"""How much a budget of bytes holds: tokens of one batch, sequences of one length, pages of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sizer.core.record import Record
+from sizer.errors import InvalidConfig
+from sizer.measures.kv_cache import Kept, Setup, a_token, cache_of
+
+# No context is as long as this; it bounds a search whose answer is "any length".
+MOST_TOKENS = 2**48
+
+
+class Fit(Record):
+    """What a budget holds.
+
+    `tokens`: the longest each sequence of the batch can be, `None` where any length fits.
+    `sequences`: how many of the given length; `concurrency`: the same with its fraction, as vLLM logs it.
+    `block_bytes`, `blocks`: of a page in all layers, and pages that the budget holds, where an engine
+    has pages; `pool_tokens`: tokens in those.
+    """
+
+    __slots__ = ("block_bytes", "blocks", "budget", "concurrency", "pool_tokens", "sequences", "tokens")
+
+    def __init__(
+        self,
+        budget: int,
+        tokens: int | None,
+        sequences: int | None,
+        concurrency: float | None,
+        block_bytes: int | None = None,
+        blocks: int | None = None,
+        pool_tokens: int | None = None,
+    ) -> None:
+        self.budget = budget
+        self.tokens = tokens
+        self.sequences = sequences
+        self.concurrency = concurrency
+        self.block_bytes = block_bytes
+        self.blocks = blocks
+        self.pool_tokens = pool_tokens
+
+
+def fit(kinds: Sequence[Kept], setup: Setup, policy: str, budget: int) -> Fit:
+    """What `budget` bytes hold; pages and cells are rounded as the policy does.
+
+    >>> import sizer
+    >>> from sizer.measures.kv_cache import kept
+    >>> setup = Setup(1, 20000, 20000, "bf16")
+    >>> found = fit(kept(sizer.load("llama-3-8b").rows()), setup, "vllm", 1952 * 2**21)
+    >>> found.blocks, found.tokens, round(found.concurrency, 2)
+    (1952, 31232, 1.56)
+    """
+    if budget <= 0:
+        raise InvalidConfig(f"budget = {budget} bytes is not positive")
+    setup = setup if setup.max_len is None else setup._replace(max_len=None)
+    tokens = _longest(kinds, setup, policy, budget)
+    each = cache_of(kinds, setup._replace(batch=1), policy).stored_bytes
+    if each == 0:
+        return Fit(budget, None, None, None)
+    found = Fit(budget, tokens, budget // each, budget / each)
+    growing = [one for one in kinds if a_token(one, setup) and not one.cross]
+    if policy == "vllm" and len(growing) == len(kinds) and all(one.window is None for one in growing):
+        page = sum(a_token(one, setup) for one in growing) * setup.block_size
+        blocks = budget // page
+        return found._replace(block_bytes=page, blocks=blocks, pool_tokens=blocks * setup.block_size)
+    return found
+
+
+def _longest(kinds: Sequence[Kept], setup: Setup, policy: str, budget: int) -> int | None:
+    """The longest sequence, by halving: no policy keeps less for more tokens."""
+
+    def fits(tokens: int) -> bool:
+        return bool(cache_of(kinds, setup._replace(tokens=tokens), policy).stored_bytes <= budget)
+
+    if fits(MOST_TOKENS):
+        return None
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

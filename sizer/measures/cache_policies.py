@@ -1,0 +1,197 @@
+"""What each engine keeps for a sequence: the policies of `sizer.measures.kv_cache`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sizer.core.dims import Dim, round_up
+from sizer.measures.kv_cache import Kept, Layers, Policy, Setup, a_sequence, a_token, smaller
+
+# An int64 that transformers keeps in each layer of a static cache, or with a window.
+LENGTH_BYTES = 8
+# llama.cpp rounds the cells of a cache up to this (GGML_PAD in llama-context and llama-kv-cache-iswa).
+LLAMA_CPP_PAD = 256
+
+
+def _tokens(one: Kept, setup: Setup, window: Dim | None) -> Dim:
+    """Tokens of a sequence that a layer of this kind must have."""
+    if one.cross:
+        return setup.encoder
+    return setup.tokens if window is None else smaller(setup.tokens, window)
+
+
+def _architecture(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
+    found = []
+    for one in kinds:
+        tokens = _tokens(one, setup, one.window)
+        found.append(Layers(one, a_token(one, setup), a_sequence(one, setup), tokens, tokens))
+    return found
+
+
+def _full(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
+    found = []
+    for one in kinds:
+        tokens = _tokens(one, setup, None)
+        found.append(Layers(one, a_token(one, setup), a_sequence(one, setup), tokens, tokens))
+    return found
+
+
+def _transformers(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
+    """A layer with a window keeps W − 1 tokens; they are the end of a tensor that is still whole."""
+    found = []
+    for one in kinds:
+        window = one.window
+        if window is None or one.cross:
+            tokens = reserved = _tokens(one, setup, None)
+        else:
+            tokens = smaller(setup.tokens, window - 1)
+            reserved = smaller(setup.tokens, window) if setup.decoded else setup.tokens
+        extra = 0 if window is None else LENGTH_BYTES * one.layers
+        found.append(Layers(one, a_token(one, setup), a_sequence(one, setup), tokens, reserved, extra))
+    return found
+
+
+def _static(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
+    found = []
+    room = setup.tokens if setup.max_len is None else setup.max_len
+    for one in kinds:
+        grows = a_token(one, setup)
+        tokens = _tokens(one, setup._replace(tokens=room), one.window)
+        extra = 0 if isinstance(grows, int) and grows == 0 else LENGTH_BYTES * one.layers
+        found.append(Layers(one, grows, a_sequence(one, setup), tokens, tokens, extra))
+    return found
+
+
+def _pages(tokens: int, size: int) -> int:
+    return -(-tokens // size)
+
+
+def _vllm(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
+    """Pages of `block_size` tokens. Layers that differ in kind share one pool of equal pages."""
+    growing = [one for one in kinds if a_token(one, setup) and not one.cross]
+    states = [one for one in kinds if not a_token(one, setup)]
+    if not growing:
+        return [_state(one, setup) for one in states]
+    layers = max(one.layers for one in kinds)
+    size = setup.block_size
+    state_page = 0
+    recurrent = 0
+    if states:
+        # All states of a layer make one page; attention's pages grow until they are as large.
+        recurrent = max(one.layers for one in states)
+        state_page = sum(_state(one, setup).constant // one.layers for one in states)
+        a_layer = max(a_token(one, setup) // one.layers for one in growing)
+        size = size * _pages(state_page, size * a_layer)
+        state_page = size * a_layer
+    windows = any(one.window is not None for one in growing)
+    unit = layers
+    if windows or states:
+        unit = _group_size([one.layers for one in growing] + ([recurrent] if states else []))
+    page = max(a_token(one, setup) // one.layers * size for one in growing)
+    found = []
+    for one in kinds:
+        grows = a_token(one, setup)
+        if not grows:
+            continue
+        own = size
+        if (windows or states) and not one.cross and page % (grows // one.layers * size) == 0:
+            own = page // (grows // one.layers)
+        pages = _pages(_vllm_tokens(one, setup), own) + (one.window is not None)
+        groups = round_up(one.layers, unit) if (windows or states) and not one.cross else one.layers
+        used = _tokens(one, setup, one.window)
+        reserved = pages * own
+        padding = (groups - one.layers) * (grows // one.layers) * reserved
+        found.append(Layers(one, grows, 0, used, reserved, 0, padding))
+    if states:
+        used_bytes = [_state(one, setup) for one in states]
+        reserved_bytes = round_up(recurrent, unit) * state_page
+        others = sum(state.constant for state in used_bytes[1:])
+        for index, state in enumerate(used_bytes):
+            room = reserved_bytes - others if index == 0 else None
+            found.append(Layers(state.kept, 0, state.constant, 0, 0, 0, room))
+    return found
+
+
+def _state(one: Kept, setup: Setup) -> Layers:
+    """A convolution keeps the inputs before the current one: a width of k − 1."""
+    elements = one.per_sequence - one.channels if one.channels else one.per_sequence
+    return Layers(one, 0, a_sequence(one, setup, elements=elements), 0, 0)
+
+
+def _vllm_tokens(one: Kept, setup: Setup) -> int:
+    if one.cross:
+        return int(setup.encoder)
+    if one.window is None:
+        return int(setup.tokens)
+    return int(min(setup.tokens, one.window - 1 + setup.batched))
+
+
+def _group_size(counts: Sequence[int]) -> int:
+    """Layers that share a table of pages: as many as the rarest kind has, unless all are nearly equal."""
+    least, most = min(counts), max(counts)
+    return most if most < 1.25 * least else least
+
+
+def _llama_cpp(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
+    """Cells for the whole context; with a window, for it and for the tokens of one micro-batch."""
+    found = []
+    context = setup.tokens if setup.max_len is None else setup.max_len
+    cells = round_up(int(context), LLAMA_CPP_PAD)
+    for one in kinds:
+        grows = a_token(one, setup)
+        used = _tokens(one, setup, one.window)
+        if not grows:
+            fp32 = one._replace(dtype="fp32")
+            elements = one.per_sequence - one.channels if one.channels else one.per_sequence
+            found.append(Layers(one, 0, a_sequence(fp32, setup, elements=elements), 0, 0))
+            continue
+        if one.cross:
+            room = round_up(int(setup.encoder), LLAMA_CPP_PAD)
+        elif one.window is None:
+            room = cells
+        else:
+            sequences = setup.batch if setup.unified else 1
+            room = round_up(min(cells, one.window * sequences + setup.ubatch), LLAMA_CPP_PAD)
+        if one.window is not None and setup.unified and isinstance(setup.batch, int):
+            # One cache for all sequences: of each, its share.
+            room = -(-room // setup.batch)
+        found.append(Layers(one, grows, 0, used, room))
+    return found
+
+
+POLICIES: dict[str, Policy] = {
+    "architecture": Policy(
+        "the least that must be kept: the last W tokens where there is a window",
+        "the definition of attention",
+        _architecture,
+    ),
+    "full": Policy(
+        "every layer keeps every token, windows or not",
+        "vLLM with --disable-hybrid-kv-cache-manager, llama.cpp with --swa-full",
+        _full,
+    ),
+    "transformers": Policy(
+        "DynamicCache: W − 1 tokens where there is a window, as a part of the last tensor",
+        "transformers 5.24, cache_utils.py; measured",
+        _transformers,
+    ),
+    "static": Policy(
+        "StaticCache: max_len tokens from the start, min(W, max_len) with a window",
+        "transformers 5.24, cache_utils.py; measured",
+        _static,
+    ),
+    "vllm": Policy(
+        "pages of block_size tokens; with a window room for W − 1 tokens, one batch and one page more",
+        "vllm/v1/kv_cache_interface.py and core/kv_cache_utils.py, read 2026-11; not measured",
+        _vllm,
+        exact=False,
+        reserves=True,
+    ),
+    "llama.cpp": Policy(
+        "cells in steps of 256 for the context; with a window for it and a micro-batch; states in fp32",
+        "llama.cpp src/llama-kv-cache-iswa.cpp and llama-memory-recurrent.cpp, read 2026-11; not measured",
+        _llama_cpp,
+        exact=False,
+        reserves=True,
+    ),
+}

@@ -1,0 +1,65 @@
+"""The longest sequence a model was made for, and what to say of a longer one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sizer.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from sizer.model import Model
+
+# Where configuration files say it, by family; a nested text model has its own.
+_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "max_seq_len",
+    "max_target_positions",
+    "seq_length",
+    "n_ctx",
+)
+
+
+def context(model: Model) -> tuple[str, int] | None:
+    """The name and value of a model's context; nothing where none is said."""
+    own = getattr(model.config, "n_ctx", None)
+    if isinstance(own, int):
+        return "n_ctx", own
+    values = model.hf_config or {}
+    for source in (values, values.get("text_config")):
+        if isinstance(source, dict):
+            for key in _KEYS:
+                if isinstance(source.get(key), int) and source[key] > 0:
+                    return key, source[key]
+    return None
+
+
+def check_kernel(model: Model, kernel: str) -> None:
+    """Refuse a kernel that cannot cap the scores of a model that caps them (Gemma 2).
+
+    torch's `scaled_dot_product_attention` has no soft cap; eager attention and flash-attention have.
+    """
+    values = model.hf_config or {}
+    text = values.get("text_config") if isinstance(values.get("text_config"), dict) else values
+    if kernel in ("sdpa", "efficient") and text and text.get("attn_logit_softcapping"):
+        raise InvalidConfig(
+            f"attention = {kernel}: {model.name} caps its scores (attn_logit_softcapping), which that kernel "
+            "cannot; use eager or flash"
+        )
+
+
+def warnings(model: Model, tokens: int, *, what: str = "seq_len") -> list[str]:
+    """A warning that names the limit, where a sequence is longer than the model's context.
+
+    >>> import sizer
+    >>> [text.partition(";")[0] for text in warnings(sizer.load("gpt2-small"), 2048)]
+    ['seq_len = 2048 is beyond n_ctx = 1024, the context of gpt2-small']
+    """
+    limit = context(model)
+    if limit is None or tokens <= limit[1]:
+        return []
+    return [
+        f"{what} = {tokens} is beyond {limit[0]} = {limit[1]}, the context of {model.name}; "
+        "the numbers are for a model that had it"
+    ]

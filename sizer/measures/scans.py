@@ -1,0 +1,73 @@
+"""FLOPs of what is no matrix product: convolutions, scans, states that a token updates and reads.
+
+A convolution is exact. The others depend on how they are run: in chunks, as matrix products, or
+one token after the other. The rules here are those of the recurrence itself, the least there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from sizer.core.dims import Dim
+from sizer.core.poly import Poly, symbol
+from sizer.measures.passes import Pass
+
+Sizes = Mapping[str, Dim | None]
+
+
+class Scan(NamedTuple):
+    """A rule: FLOPs of one token, how it reads, where it comes from, and whether it is exact."""
+
+    per_token: Callable[[Sizes, Pass], Dim]
+    text: str
+    source: str
+    exact: bool = False
+
+
+def _per_state(times: int) -> Callable[[Sizes, Pass], Dim]:
+    """So many FLOPs an element of a state of `width` by `d_state`."""
+    return lambda sizes, run: times * sizes["width"] * sizes["d_state"]  # type: ignore[operator]
+
+
+def _per_channel(times: int) -> Callable[[Sizes, Pass], Dim]:
+    return lambda sizes, run: times * sizes["width"]  # type: ignore[operator]
+
+
+def _conv(sizes: Sizes, run: Pass) -> Dim:
+    return 2 * sizes["channels"] * sizes["kernel"]  # type: ignore[operator]
+
+
+def _fourier(sizes: Sizes, run: Pass) -> Dim:
+    """An FFT of n numbers takes 5·n·log₂ n; here over the tokens and over the width."""
+    width: Dim = sizes["width"]
+    return 5 * width * (log2(run.tokens, "lgT") + log2(width, "lgD"))
+
+
+def log2(size: Dim, letter: str) -> Dim:
+    """The binary logarithm, rounded up; a letter of its own for a symbol.
+
+    >>> log2(512, "lgT"), log2(513, "lgT")
+    (9, 10)
+    """
+    if isinstance(size, Poly):
+        return symbol(letter)
+    return max(0, int(size) - 1).bit_length()
+
+
+_STATE = "{} FLOPs an element of the state and token: decay, update, read"
+
+SCANS: dict[str, Scan] = {
+    "conv": Scan(_conv, "2·kernel a channel and token", "torch's conv_flop_count", exact=True),
+    "scan": Scan(_per_state(9), _STATE.format(9), "VMamba's counter of the selective scan, arXiv:2401.10166"),
+    "ssd": Scan(_per_state(6), _STATE.format(6), "the recurrence of Mamba-2, arXiv:2405.21060, eq. 1"),
+    "delta_rule": Scan(_per_state(7), _STATE.format(7), "the recurrence of gated DeltaNet, arXiv:2412.06464"),
+    "delta": Scan(_per_state(7), _STATE.format(7), "the recurrence of gated DeltaNet, arXiv:2412.06464"),
+    "linear_attention": Scan(_per_state(5), _STATE.format(5), "lightning attention, arXiv:2401.04658"),
+    "mlstm": Scan(_per_state(5), _STATE.format(5), "the matrix LSTM, arXiv:2405.04517, eq. 19 to 21"),
+    "rg_lru": Scan(_per_channel(4), "4 FLOPs a channel and token", "RG-LRU, arXiv:2402.19427, eq. 4"),
+    "wkv": Scan(_per_channel(11), "11 FLOPs a channel and token", "RWKV-4, arXiv:2305.13048, eq. 19 to 21"),
+    "fourier": Scan(
+        _fourier, "5·n·log₂ n over the tokens and over the width", "an FFT, as FNet runs it, arXiv:2105.03824"
+    ),
+}

@@ -1,0 +1,220 @@
+"""`sizer flops`: what a step computes, by component, with its formula and the published rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sizer import units
+from sizer.core.poly import as_poly, symbol
+from sizer.core.tree import walk
+from sizer.measures.closed_forms import ClosedForms, flops_forms
+from sizer.measures.compute_rules import Estimate, estimate
+from sizer.measures.context import warnings
+from sizer.measures.count import COMPONENTS
+from sizer.measures.flops import Flops, flops_of, kernel_of
+from sizer.measures.passes import Pass
+from sizer.model import Model
+from sizer.report import closed_form
+from sizer.report.count import head, legend_lines, notes
+from sizer.report.report import Report, Table, View
+
+WIDEST_FORMULA = 60
+
+
+def report(
+    model: Model,
+    *,
+    batch_size: int = 1,
+    seq_len: int = 1024,
+    attention: str = "eager",
+    checkpointing: str = "none",
+    causal: bool = False,
+    rules: Sequence[str] = (),
+    explain: bool = False,
+    **options: Any,
+) -> Report:
+    """FLOPs of a step: forward, backward, both; by component; an alternative count beside it."""
+    found = model.flops(batch_size, seq_len, attention, checkpointing, **options)
+    alternatives = _alternatives(model, found, batch_size, seq_len, rules, options)
+    if causal:
+        least = model.flops(batch_size, seq_len, attention, checkpointing, causal=True, **options)
+        alternatives.insert(0, _causal(found, least))
+    tokens = (options.get("past_len") or 0) + (options.get("decoder_len") or seq_len)
+    said = warnings(model, tokens + (options.get("decode") or 0))
+    # The formula of a step from nothing: of one with a cache only the numbers are shown.
+    plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep"))
+    forms = (
+        flops_forms(
+            model,
+            batch_size=batch_size,
+            seq_len=options.get("decoder_len") or seq_len,
+            encoder_len=options.get("encoder_len") or (seq_len if options.get("decoder_len") else None),
+            attention=attention,
+        )
+        if plain and not options.get("stream_lengths")
+        else None
+    )
+    label = "exact" if found.exact else "estimate"
+
+    def view() -> View:
+        if explain:
+            return _explained(model, found, forms)
+        return View(
+            table=_table(found, forms),
+            above=[
+                f"{model.name}  ({model.architecture}), {label}: {batch_size:,} × {seq_len:,} tokens, "
+                f"{kernel_of(attention)} attention"
+            ],
+            below=[*_below(found), *(_line(other) for other in alternatives)],
+            notes=notes(model, found.assumptions),
+        )
+
+    def document() -> dict[str, Any]:
+        return {
+            **head(model),
+            "forward": found.forward,
+            "backward": found.backward,
+            "training": found.training,
+            "recompute": found.recompute,
+            "tokens": found.tokens,
+            "per_token": {"forward": found.forward / found.tokens, "training": found.training / found.tokens},
+            "label": label,
+            "estimated": found.estimated,
+            "batch_size": batch_size,
+            "seq_len": seq_len,
+            "attention": kernel_of(attention),
+            "checkpointing": checkpointing,
+            "components": _records(found, forms),
+            "kinds": found.kinds,
+            **({} if forms is None else {"formula": _texts(forms), "values": forms.values}),
+            "rules": [other._asdict() for other in alternatives],
+            "warnings": said,
+            "assumptions": [*model.assumptions, *found.assumptions],
+            "sources": model.sources,
+        }
+
+    return Report(str(found.forward), document, view, talk=[f"warning: {text}" for text in said])
+
+
+def formula(
+    model: Model,
+    *,
+    batch_size: int,
+    seq_len: int,
+    attention: str,
+    notation: str,
+    encoder_len: int | None = None,
+) -> Report:
+    """`sizer formula --of flops`."""
+    found = flops_forms(
+        model, batch_size=batch_size, seq_len=seq_len, attention=attention, encoder_len=encoder_len
+    )
+    return closed_form.report(model, found, unit="FLOPs", notation=notation)
+
+
+def _alternatives(
+    model: Model, found: Flops, batch: int, tokens: int, rules: Sequence[str], options: dict[str, Any]
+) -> list[Estimate]:
+    run = Pass(batch, options.get("decoder_len") or tokens, encoder=options.get("encoder_len") or tokens)
+    return [estimate(rule, found, run, model) for rule in rules]
+
+
+def _causal(found: Flops, least: Flops) -> Estimate:
+    return Estimate(
+        "causal",
+        least.training,
+        least.training / found.training,
+        "only the pairs of tokens that a causal mask and a window leave",
+        "PaLM's MFU and most published ones count all pairs",
+    )
+
+
+def _line(other: Estimate) -> str:
+    return (
+        f"{other.rule:<18} {other.training:>26,}  training, {other.ratio:.4f} × the count  ({other.formula})"
+    )
+
+
+def _below(found: Flops) -> list[str]:
+    rows = [("forward", found.forward), ("backward", found.backward), ("training", found.training)]
+    lines = [f"{name:<18} {number:>26,}  ({units.flops(number)})" for name, number in rows]
+    if found.recompute:
+        lines.insert(
+            2, f"{'  of it recomputed':<18} {found.recompute:>26,}  ({units.flops(found.recompute)})"
+        )
+    lines.append(
+        f"{'forward a token':<18} {found.forward / found.tokens:>26,.0f}  of {found.tokens:,} tokens"
+    )
+    if found.estimated:
+        lines.append(f"{'of it an estimate':<18} {found.estimated:>26,}  forward")
+    return lines
+
+
+def _names(found: Flops) -> list[str]:
+    return [name for name in (*COMPONENTS, *found.components) if name in found.components]
+
+
+def _records(found: Flops, forms: ClosedForms | None) -> list[dict[str, Any]]:
+    estimates = {part.row.component for part in found.parts if not part.exact}
+    return [
+        {
+            "component": name,
+            "forward": found.components[name],
+            "backward": found.backward_components[name],
+            "share": found.components[name] / found.forward if found.forward else 0,
+            "label": "estimate" if name in estimates else "exact",
+            **({} if forms is None else {"formula": forms.parts[name].text(ascii_only=True)}),
+        }
+        for name in dict.fromkeys(_names(found))
+    ]
+
+
+def _table(found: Flops, forms: ClosedForms | None) -> Table:
+    records = _records(found, forms)
+    formulas = {} if forms is None else {name: poly.text() for name, poly in forms.parts.items()}
+    # A formula wider than a line of text is left to `--explain` and `sizer formula --of flops`.
+    shown = any(formulas.values()) and max(map(len, formulas.values())) <= WIDEST_FORMULA
+
+    def row(name: str, amount: int, bar: str) -> tuple[str, ...]:
+        cells = (f"{amount:,}", units.share(amount, found.forward), bar)
+        return (name, formulas.get(name, ""), *cells) if shown else (name, *cells)
+
+    rows = [
+        row(entry["component"], entry["forward"], units.bar(entry["forward"], found.forward))
+        for entry in records
+    ]
+    rows.append(row("total", found.forward, ""))
+    headers = (
+        ("component", "formula", "forward", "share", "") if shown else ("component", "forward", "share", "")
+    )
+    first = len(headers) - 3
+    return Table(headers, rows, numbers=(first, first + 1), records=records)
+
+
+def _texts(forms: ClosedForms) -> dict[str, str]:
+    return {name: poly.text(ascii_only=True) for name, poly in forms.forms.items()}
+
+
+def _explained(model: Model, found: Flops, forms: ClosedForms | None) -> View:
+    """Every product and every attention: its formula over letters, its number, and the rules."""
+    texts = [""] * len(found.parts) if forms is None else _formulas(model)
+    lines = [
+        (part.row.name.replace("{}", "*"), part.kind, text, f"{part.forward:,}", f"{part.backward:,}")
+        for part, text in zip(found.parts, texts, strict=True)
+        if part.forward
+    ]
+    legend = [] if forms is None else ["", *legend_lines(forms.letters)]
+    return View(
+        table=Table(("what", "kind", "formula", "forward", "backward"), lines, numbers=(3, 4)),
+        above=[f"How {model.name} comes to {found.forward:,} FLOPs forward"],
+        below=[*_below(found), *legend, "", *(f"- {text}" for text in found.assumptions)],
+        notes=notes(model),
+    )
+
+
+def _formulas(model: Model) -> list[str]:
+    """The formula of each part, in the order of the parts."""
+    run = Pass(symbol("B"), symbol("T"), encoder=symbol("Te"))
+    parts = flops_of(walk(model.symbolic_tree()), run).parts
+    return [as_poly(part.forward).text() for part in parts]

@@ -1,0 +1,314 @@
+"""Caches against those of transformers, engines' logs, and what must hold of any."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+import sizer
+from sizer.architectures.registry import HF_MODULES
+from sizer.measures.cache_budget import fit
+from sizer.measures.cache_policies import POLICIES
+from sizer.measures.closed_forms import cache_forms
+from sizer.measures.kv_cache import Setup, kept
+from sizer.model import Model
+from sizer.units import parse_bytes
+
+Run = Callable[..., tuple[int, str, str]]
+FIXTURES = ROOT / "tests" / "fixtures"
+GIB = 2**30
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    with gzip.open(FIXTURES / f"{name}.jsonl.gz", "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+MEASURED = [row for row in rows("kv-cache") if row["config"]["model_type"] in HF_MODULES]
+# Room of the static caches, and tokens with which T5's decoder began.
+ROOM, T5_BEGAN = 128, 10
+
+
+def measured_name(row: dict[str, Any]) -> str:
+    return f"{row['model']}-{row['batch']}x{row['prefill']}+{row['decode']}-{row['dtype']}-{row['cache']}"
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=measured_name)
+def test_a_measured_cache_is_equal_to_the_last_byte(row: dict[str, Any]) -> None:
+    model = sizer.load(row["config"], cls=row["cls"])
+    dynamic = row["cache"] == "dynamic"
+    begun = T5_BEGAN if row["cls"].startswith("T5") else row["prefill"]
+    options: dict[str, Any] = {"encoder_len": row["prefill"]}
+    if not dynamic:
+        options["max_len"] = ROOM
+
+    def found(tokens: int, *, decoded: bool) -> tuple[int, int, int]:
+        policy = "transformers" if dynamic else "static"
+        cache = model.kv_cache(row["batch"], tokens, row["dtype"], policy, decoded=decoded, **options)
+        return cache.bytes, cache.bytes + cache.bookkeeping_bytes, cache.stored_bytes
+
+    def measured(when: str) -> tuple[int, int, int]:
+        words = (f"kv_{when}", f"after_{when}_logical", f"after_{when}_storage")
+        return tuple(row[word] for word in words)  # type: ignore[return-value]
+
+    assert found(begun, decoded=False) == measured("prefill")
+    assert found(begun + row["decode"], decoded=True) == measured("decode")
+    assert found(begun + row["decode"] - 1, decoded=True)[0] == row["kv_before_last"]
+
+
+def llama(**sizes: Any) -> Model:
+    return sizer.load({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, **sizes})
+
+
+def gpt_oss(layers: int) -> Model:
+    kinds = ["sliding_attention", "full_attention"] * (layers // 2)
+    sizes = {"num_key_value_heads": 8, "head_dim": 64, "num_attention_heads": 64, "sliding_window": 128}
+    return sizer.load({"model_type": "gpt_oss", "num_hidden_layers": layers, "layer_types": kinds, **sizes})
+
+
+QWEN3_4B = {
+    "model_type": "qwen3",
+    "num_hidden_layers": 36,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "hidden_size": 2560,
+    "num_attention_heads": 32,
+}
+QWEN3_235B = {
+    "model_type": "qwen3_moe",
+    "num_hidden_layers": 94,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "num_attention_heads": 64,
+    "hidden_size": 4096,
+}
+
+# what, the number, the number that is known, how it is known
+BYTES = [
+    ("gpt-oss-120b, all layers", lambda: gpt_oss(36).kv_cache().bytes_per_token, 73728, "vLLM's log"),
+    ("qwen3-4b", lambda: sizer.load(QWEN3_4B).kv_cache().bytes_per_token, 147456, "LMCache pull 694"),
+    (
+        "qwen3-235b, a rank of four",
+        lambda: sizer.load(QWEN3_235B).kv_cache(tp=4).bytes_per_token,
+        48128,
+        "vLLM 21348",
+    ),
+    (
+        "gpt-oss-20b, 32 × 8,192 tokens, windows",
+        lambda: gpt_oss(24).kv_cache(32, 8192).bytes,
+        6.09375 * GIB,
+        "12 · 2048 · 32 · (8192 + 128)",
+    ),
+    (
+        "the same without windows",
+        lambda: gpt_oss(24).kv_cache(32, 8192, policy="full").bytes,
+        12 * GIB,
+        "24 · 2048 · 32 · 8192",
+    ),
+    (
+        "minimax-m2 in fp8",
+        lambda: (
+            llama(num_hidden_layers=62, num_key_value_heads=8, head_dim=128).kv_cache(1, 196608, "fp8").bytes
+        ),
+        24964497408,
+        "62 · 8 · 128 · 2 · 196608",
+    ),
+    (
+        "16 layers of 4 heads of 256 in fp8, 302,921 tokens",
+        lambda: (
+            llama(num_hidden_layers=16, num_key_value_heads=4, head_dim=256).kv_cache(1, 302921, "fp8").bytes
+        ),
+        302921 * 32768,
+        "vLLM's log, 9.2444 GiB",
+    ),
+    (
+        "q8_0 is 34 bytes for 32",
+        lambda: llama(num_hidden_layers=1, num_key_value_heads=8, head_dim=128).kv_cache(1, 10, "q8_0").bytes,
+        10 * 2 * 1024 * 34 // 32,
+        "ggml-common.h",
+    ),
+    (
+        "keys in q8_0, values in q4_0",
+        lambda: (
+            llama(num_hidden_layers=1, num_key_value_heads=8, head_dim=128)
+            .kv_cache(1, 10, key_dtype="q8_0", value_dtype="q4_0")
+            .bytes
+        ),
+        10 * (1024 * 34 // 32 + 1024 * 18 // 32),
+        "ggml-common.h",
+    ),
+    (
+        "scales of each token and head",
+        lambda: (
+            llama(num_hidden_layers=1, num_key_value_heads=8, head_dim=128)
+            .kv_cache(1, 10, "int8_per_token_head")
+            .bytes
+        ),
+        10 * 2 * (1024 + 8 * 4),
+        "vllm/v1/kv_cache_interface.py",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "number", "known", "how"), BYTES, ids=[row[0] for row in BYTES])
+def test_known_bytes(what: str, number: Callable[[], int], known: int, how: str) -> None:
+    assert number() == known
+
+
+# vLLM's log on a card of 24 GB, pages of 16 tokens: GiB, longest sequence, blocks, tokens, concurrency
+POOLS = [(3.8125, 20000, 1952, 31232, 1.56), (2.88671875, 29000, 1478, 23648, 0.82)]
+
+
+@pytest.mark.parametrize(("gib", "tokens", "blocks", "held", "concurrency"), POOLS)
+def test_a_pool_of_pages(gib: float, tokens: int, blocks: int, held: int, concurrency: float) -> None:
+    kinds = kept(sizer.load("llama-3-8b").rows())
+    found = fit(kinds, Setup(1, tokens, tokens, "bf16"), "vllm", int(gib * GIB))
+
+    assert (found.block_bytes, found.blocks, found.tokens, found.pool_tokens) == (2097152, blocks, held, held)
+    assert round(found.concurrency or 0, 2) == concurrency
+
+
+def test_hybrid_layers_share_pages_of_one_size() -> None:
+    # vLLM's arithmetic for Qwen3.5: a state of 2,146,304 bytes makes a page of 1,056 tokens, 2,162,688
+    # bytes; three of four layers have a state, and their groups have as many layers as attention.
+    model = sizer.load(
+        {
+            "model_type": "qwen3_next",
+            "num_hidden_layers": 48,
+            "num_key_value_heads": 2,
+            "head_dim": 256,
+            "linear_num_value_heads": 32,
+            "linear_num_key_heads": 16,
+            "linear_key_head_dim": 128,
+            "linear_value_head_dim": 128,
+            "linear_conv_kernel_dim": 4,
+        }
+    )
+    found = model.kv_cache(1, 8192, policy="vllm")
+    by_name = {one.kept.name: one for one in found.layers}
+
+    assert by_name["conv"].constant + by_name["ssm"].constant == 36 * 2146304
+    assert by_name["kv"].reserved == 8 * 1056
+    assert found.bytes == (12 * 8 + 36) * 2162688
+
+
+def test_llama_cpp_pads_its_cells() -> None:
+    # llama-kv-cache-iswa.cpp: PAD(min(context, window · sequences + ubatch), 256).
+    model = sizer.load({"model_type": "gemma3_text", "sliding_window": 1024, "num_hidden_layers": 6})
+    found = model.kv_cache(1, 32000, policy="llama.cpp")
+
+    assert {one.kept.window: one.reserved for one in found.layers} == {None: 32000, 1024: 1536}
+    assert model.kv_cache(1, 100, policy="llama.cpp").layers[0].reserved == 256
+
+
+def test_a_budget_and_a_cache_agree() -> None:
+    model = sizer.load("llama-3-8b")
+    kinds = kept(model.rows())
+    for policy in POLICIES:
+        found = fit(kinds, Setup(2, 5000, 5000, "bf16"), policy, 3 * GIB)
+        tokens = found.tokens or 0
+        assert model.kv_cache(2, tokens, policy=policy).stored_bytes <= 3 * GIB
+        assert model.kv_cache(2, tokens + 1, policy=policy).stored_bytes > 3 * GIB
+
+
+def test_a_model_without_a_cache_fits_anywhere() -> None:
+    found = fit(kept(sizer.load("bert-base").rows()), Setup(1, 10, 10, "bf16"), "architecture", 1)
+
+    assert (found.tokens, found.sequences) == (None, None)
+
+
+DEFAULTS = {
+    (row["model_type"], row["cls"]): row
+    for row in rows("transformers")
+    if not row["variant"] and row["model_type"] in HF_MODULES
+}
+
+
+@pytest.mark.parametrize("key", DEFAULTS, ids="-".join)
+def test_the_formula_is_the_number(key: tuple[str, str]) -> None:
+    try:
+        model = sizer.load(DEFAULTS[key]["config"], cls=key[1])
+    except sizer.SizerError as error:
+        pytest.skip(str(error))
+    for tokens in (40, 40_000):
+        lengths = {"batch_size": 3, "seq_len": tokens, "encoder_len": 24}
+        found, forms = model.kv_cache(**lengths), cache_forms(model, **lengths)
+
+        for name in ("bytes", "bytes_per_token", "constant_bytes"):
+            assert forms.value(name) == getattr(found, name), name
+    for policy in POLICIES:
+        least = model.kv_cache(2, 5000, policy="architecture").bytes
+        if policy not in ("transformers", "vllm", "llama.cpp"):
+            assert model.kv_cache(2, 5000, policy=policy).bytes >= least
+        model.kv_cache(2, 5000, policy=policy)
+
+
+BAD = [
+    (["--seq-len", "0"], ["seq_len = 0 is zero"]),
+    (["--batch-size", "-1"], ["batch_size = -1 is negative"]),
+    (["--dtype", "bf17"], ["no cache dtype named 'bf17'", "bf16"]),
+    (["--key-dtype", "q9"], ["no cache dtype named 'q9'", "q8_0"]),
+    (["--policy", "vlm"], ["no cache policy named 'vlm'; did you mean 'vllm'?"]),
+    (["--tp", "3"], ["tp = 3", "n_kv_heads = 8", "use 1, 2, 4, 8"]),
+    (["--budget", "40 apples"], ["--budget = 40 apples is no number of bytes; write 40GiB"]),
+    (["--unit", "Gib"], ["no unit named 'Gib'; did you mean 'GiB'"]),
+    (
+        ["--seq-len", "100", "--policy", "static", "--max-len", "10"],
+        ["seq_len = 100 is more than max_len = 10"],
+    ),
+    (["--dtype", "fp8_ds_mla"], ["latent of 576", "use fp8"]),
+    (["--draft", "llama-3-9b"], ["no preset named 'llama-3-9b'"]),
+]
+
+
+@pytest.mark.parametrize(("args", "fragments"), BAD, ids=lambda x: " ".join(x))
+def test_bad_input(sizer_cli: Run, args: list[str], fragments: list[str]) -> None:
+    code, out, err = sizer_cli("kv-cache", "llama-3-8b", *args)
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert [text for text in fragments if text not in err] == []
+
+
+def test_blocks_that_do_not_come_out_even_are_refused() -> None:
+    with pytest.raises(sizer.SizerError, match="q8_0 stores 32 elements together"):
+        llama(num_key_value_heads=1, head_dim=80).kv_cache(dtype="q8_0")
+
+
+def test_the_document(sizer_cli: Run) -> None:
+    args = ["kv-cache", "llama-3-8b", "--batch-size", "2", "--seq-len", "8192", "--dtype", "bf16", "--json"]
+    code, out, err = sizer_cli(*args, "--budget", "40GiB")
+    found = json.loads(out)
+
+    assert (code, err) == (0, "")
+    assert (found["bytes"], found["bytes_per_token"], found["constant_bytes"]) == (2 * GIB, 131072, 0)
+    assert (found["label"], found["formula"]) == ("exact", "4*L*T*B*D*K/H")
+    assert found["budget"]["tokens"] == 163840
+
+
+def test_a_draft_model_is_kept_beside_it(sizer_cli: Run) -> None:
+    _, out, _ = sizer_cli("kv-cache", "llama-3-8b", "--draft", "llama-3.2-1b", "-q")
+    both = sizer.load("llama-3-8b").kv_cache().bytes + sizer.load("llama-3.2-1b").kv_cache().bytes
+
+    assert int(out) == both
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("40GiB", 40 * GIB),
+        ("1.5 GB", 1_500_000_000),
+        ("1,000", 1000),
+        ("3.8125gib", 4093640704),
+        ("", None),
+        ("GiB", None),
+        ("4 apples", None),
+        ("1/0GiB", None),
+    ],
+)
+def test_bytes_as_people_write_them(text: str, number: int | None) -> None:
+    assert parse_bytes(text) == number
