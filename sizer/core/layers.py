@@ -20,7 +20,7 @@ def linear(
     axes = (inp, out) if transposed else (out, inp)
     weight = Param("weight", axes, "matmul", tied_to)
     leaves = (weight, Param("bias", (out,))) if bias else (weight,)
-    return Module(name, leaves, kind="linear", component=component)
+    return Module(name, leaves, kind="linear", component=component, flow="transposed" if transposed else "")
 
 
 def embedding(
@@ -60,11 +60,12 @@ def attention_core(
     window: Dim | None = None,
     cached: bool = True,
     cross: bool = False,
+    traits: tuple[str, ...] = (),
 ) -> tuple[Leaf, ...]:
     """Scores and mixing, and what decoding keeps of it: keys and values of each KV head."""
     d_v = d_head if d_value is None else d_value
     sizes = {"heads": heads, "kv_heads": kv_heads, "d_qk": d_head, "d_v": d_v, "window": window}
-    op = Op("core", "cross_attention" if cross else "attention", sizes)
+    op = Op("core", "cross_attention" if cross else "attention", sizes, traits=traits)
     if not cached:
         return (op,)
     name = "cross_kv" if cross else "kv"
@@ -92,6 +93,7 @@ def gated_mlp(
             linear(down, embed, ffn, bias=bias),
         ),
         component=component,
+        flow="gated",
     )
 
 
@@ -117,6 +119,14 @@ def mlp(
         ),
         component=component,
     )
+
+
+def residual(*children: Module | Leaf, after: bool = False) -> Module:
+    """Parts around which a residual stream runs; `after` where the code adds it to them, not them to it.
+
+    It has no name, so it changes none.
+    """
+    return Module("", children, flow="residual_after" if after else "residual")
 
 
 def gate_op(act: str, width: Dim) -> Op:

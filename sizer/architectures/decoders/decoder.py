@@ -22,6 +22,7 @@ from sizer.core.layers import (
     layer_norm,
     linear,
     mlp,
+    residual,
     rms_norm,
 )
 from sizer.core.pattern import Pattern
@@ -140,7 +141,10 @@ def decoder(c: DecoderConfig) -> Module:
     attn = attention(c, names.attention, names=names, sinks=c.sinks, square_output=c.square_output)
     block = Module(
         names.block,
-        (*before_attn, attn, *after_attn, *before_mlp, feed_forward(c, names=names), *after_mlp),
+        (
+            residual(*before_attn, attn, *after_attn),
+            residual(*before_mlp, feed_forward(c, names=names), *after_mlp),
+        ),
         repeat=c.n_layers,
     )
     model = (
@@ -193,6 +197,7 @@ def attention(
             linear(names.output, embed, embed if square_output else heads, bias=c.o_bias),
         ),
         component="attention",
+        flow="attention",
     )
 
 
@@ -222,12 +227,14 @@ def _list_of_norms(name: str, count: Dim, head: Axis) -> Module:
 
 def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
     """Scores and mixing, over all tokens or the last W, by layer."""
+    rotary = {"traits": ("causal", "rotary", "fp32_softmax")}
     if c.window_layers is None:
-        return (Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window)),)
+        core = attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, **rotary)
+        return (Module("", core),)
     full, windowed = c.window_layers.layers("full"), c.window_layers.layers("window")
     return (
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head), at=full),
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window), at=windowed),
+        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, **rotary), at=full),
+        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, **rotary), at=windowed),
     )
 
 
@@ -256,6 +263,7 @@ def fused_gated_mlp(
             linear(down, embed, ffn, bias=bias),
         ),
         component="mlp",
+        flow="gated",
     )
 
 

@@ -6,7 +6,7 @@ from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp
+from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp, residual
 from sizer.core.tree import Axis, Module, heads_axis
 
 
@@ -55,18 +55,20 @@ def gpt2(c: GPT2Config) -> Module:
         (
             *masks,
             linear("c_attn", 3 * heads, embed, bias=biased, transposed=True),
-            *attention_core(c.n_heads, c.n_heads, c.d_head),
+            *attention_core(c.n_heads, c.n_heads, c.d_head, traits=("causal",)),
             linear("c_proj", embed, heads, bias=c.bias, transposed=True),
         ),
         component="attention",
+        flow="attention",
+    )
+    two_layers = mlp(
+        "mlp", ffn, embed, bias=c.bias, act="gelu_new", names=("c_fc", "c_proj"), transposed=True
     )
     block = Module(
         "h",
         (
-            layer_norm("ln_1", embed, bias=c.bias),
-            attn,
-            layer_norm("ln_2", embed, bias=c.bias),
-            mlp("mlp", ffn, embed, bias=c.bias, act="gelu_new", names=("c_fc", "c_proj"), transposed=True),
+            residual(layer_norm("ln_1", embed, bias=c.bias), attn, after=True),
+            residual(layer_norm("ln_2", embed, bias=c.bias), two_layers),
         ),
         repeat=c.n_layers,
     )

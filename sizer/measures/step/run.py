@@ -1,0 +1,490 @@
+"""A training step of the model that a tree describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sizer.core.dims import Dim, divide
+from sizer.core.tree import Layers, Leaf, Module, Op, Param
+from sizer.errors import InvalidConfig
+from sizer.measures.step import modules, ops
+from sizer.measures.step.tape import Node, Saved, Storage, Tape, Tensor, numel, BYTES
+
+if TYPE_CHECKING:
+    from sizer.model import Model
+
+# Of a run of equal layers the first, the second and the last are run; the others are like the second.
+SHOWN = 3
+
+
+class Run:
+    """One step over `batch` sequences of `length` tokens."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        *,
+        batch: Dim,
+        length: Dim,
+        precision: str,
+        attention: str,
+        checkpointing: bool,
+        trainable: Callable[[str, Param], bool] | None = None,
+        shown: int = SHOWN,
+    ) -> None:
+        self.tape = tape
+        self.batch = batch
+        self.length = length
+        self.weight_dtype = "bf16" if precision == "bf16" else "fp32"
+        self.autocast = precision == "autocast"
+        self.attention = attention
+        self.checkpointing = checkpointing
+        self.trainable = trainable
+        self.shown = shown
+        self.casts: dict[str, Tensor] = {}
+        self.mask: Tensor | None = None
+        self.places: Tensor | None = None
+        self.rotary: tuple[Tensor, Tensor, Dim] | None = None
+        self.parameters: dict[str, Tensor] = {}
+        # The layer that is being run, for the parts that stand in some layers only.
+        self.layer = 0
+        self.lumps: list[Storage] = []
+        # What a block's own variables still hold when its parts are done: the attention's weights.
+        self.held: list[Tensor] = []
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def parameter(self, leaf: Param, path: str) -> Tensor:
+        """The tensor of a parameter; a tied one is the tensor it is tied to."""
+        name = leaf.tied_to or (f"{path}.{leaf.name}" if path else leaf.name)
+        found = self.parameters.get(name)
+        if found is None:
+            shape = tuple(axis.size for axis in leaf.axes)
+            found = Tensor(Storage(self.tape, 0, name), shape, self.weight_dtype)
+            found.needs_grad = leaf.trainable
+            self.parameters[name] = found
+        return found
+
+    def cast(self, x: Tensor) -> Tensor:
+        """The input of a matrix product: 16-bit under autocast, which keeps its copies of weights."""
+        if not self.autocast or x.dtype != "fp32":
+            return x
+        name = x.storage.name
+        if not name or not x.needs_grad:
+            return ops.to(self.tape, x, "bf16")
+        if name not in self.casts:
+            self.casts[name] = ops.to(self.tape, x, "bf16")
+        return self.casts[name]
+
+    def linear(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """x times a matrix, and a bias where there is one."""
+        weight, bias, out, transposed = None, None, 0, False
+        for leaf in module.children:
+            if isinstance(leaf, Param) and leaf.name == "weight":
+                weight = self.parameter(leaf, path)
+                transposed = module.flow == "transposed"
+                out = leaf.axes[1 if transposed else 0].size
+            elif isinstance(leaf, Param) and leaf.name.startswith("bias"):
+                bias = self.parameter(leaf, path)
+        assert weight is not None
+        tape = self.tape
+        self.tape.module = path
+        shape = x.shape
+        if bias is None:
+            weight = self.cast(weight)
+            flat = ops.reshape(tape, self.cast(x), (numel(shape[:-1]), shape[-1]))
+            return ops.reshape(tape, ops.mm(tape, flat, weight, out), (*shape[:-1], out))
+        if transposed:
+            # GPT-2's own module flattens before it calls, and autocast converts from the last argument.
+            flat = ops.reshape(tape, x, (numel(shape[:-1]), shape[-1]))
+            weight, flat, bias = self.cast(weight), self.cast(flat), self.cast(bias)
+        else:
+            bias, weight, x = self.cast(bias), self.cast(weight), self.cast(x)
+            flat = ops.reshape(tape, x, (numel(shape[:-1]), shape[-1]))
+        return ops.reshape(tape, ops.addmm(tape, bias, flat, weight, out), (*shape[:-1], out))
+
+    def norm(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """A norm of the module's kind."""
+        self.tape.module = path
+        found = {leaf.name: self.parameter(leaf, path) for leaf in module.children if isinstance(leaf, Param)}
+        if module.kind == "rms_norm":
+            return modules.rms_norm(self.tape, x, found["weight"])
+        if self.autocast:
+            x = ops.to(self.tape, x, "fp32")
+        return ops.layer_norm(self.tape, x, found.get("weight"), found.get("bias"))
+
+    # -- modules ------------------------------------------------------------------------------
+
+    def call(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """Run a module on a value."""
+        path = joined(path, module.name)
+        if module.kind == "linear":
+            return self.linear(module, path, x)
+        if module.kind in ("layer_norm", "rms_norm"):
+            return self.norm(module, path, x)
+        if module.flow in FLOWS:
+            return FLOWS[module.flow](self, module, path, x)
+        return self.chain(module.children, path, x)
+
+    def chain(self, children: tuple[Module | Leaf, ...], path: str, x: Tensor) -> Tensor:
+        """Run modules one after another."""
+        for child in self.here(children):
+            if isinstance(child, Module):
+                x = self.call(child, path, x)
+            elif isinstance(child, Op):
+                self.tape.module = joined(path, child.name)
+                x = modules.activation(self.tape, child.kind, x)
+        return x
+
+    def here(self, children: tuple[Module | Leaf, ...]) -> Iterator[Module | Leaf]:
+        """The children that stand in the layer that is being run."""
+        for child in children:
+            if not isinstance(child, Module) or child.at is None or self.layer_has(child):
+                yield child
+
+    def layer_has(self, child: Module) -> bool:
+        return self.tape.choose(lambda: self.layer in (child.at.indices or ()))  # type: ignore[union-attr]
+
+    def residual(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """What goes in is added to what comes out."""
+        kept = x
+        x = self.chain(module.children, path, x)
+        if module.flow == "residual_after":
+            self.held.append(x)
+            return ops.add(self.tape, x, kept)
+        return ops.add(self.tape, kept, x)
+
+    def gated(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """`down(act(gate(x)) · up(x))`, also where gate and up are one matrix."""
+        tape = self.tape
+        linears = [child for child in module.children if isinstance(child, Module)]
+        act = next(child for child in module.children if isinstance(child, Op)).kind.removeprefix("gated_")
+        if len(linears) == 2:
+            both = self.call(linears[0], path, x)
+            half = divide(both.shape[-1], 2, names="2F / 2")
+            gate, up = ops.split(tape, both, (half, half))
+            tape.module = path
+            return self.call(linears[1], path, ops.mul(tape, up, modules.activation(tape, act, gate)))
+        gate_m, up_m, down = linears
+        return self.call(down, path, self._gate(act, gate_m, up_m, path, x))
+
+    def _gate(self, act: str, gate: Module, up: Module, path: str, x: Tensor) -> Tensor:
+        tape = self.tape
+        return ops.mul(tape, modules.activation(tape, act, self.call(gate, path, x)), self.call(up, path, x))
+
+    def attend(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """Projections of x, norms and positions on them, attention, and the output projection."""
+        tape = self.tape
+        before, core, after, norms = _parts(list(self.here(module.children)))
+        sizes = core.sizes
+        heads, kv_heads = sizes["heads"], sizes["kv_heads"]
+        d_qk, d_v = sizes["d_qk"], sizes["d_v"]
+        if len(before) == 1:
+            widths = (heads * d_qk, kv_heads * d_qk, kv_heads * d_v)
+            q, k, v = ops.split(tape, self.call(before[0], path, x), widths)
+            q, k, v = (
+                modules.heads_first(tape, q, heads, d_qk),
+                modules.heads_first(tape, k, kv_heads, d_qk),
+                modules.heads_first(tape, v, kv_heads, d_v),
+            )
+        else:
+            q = modules.heads_first(tape, self.call(before[0], path, x), heads, d_qk)
+            k = modules.heads_first(tape, self.call(before[1], path, x), kv_heads, d_qk)
+            v = modules.heads_first(tape, self.call(before[2], path, x), kv_heads, d_v)
+        tape.module = path
+        if "rotary" in core.traits:
+            assert self.rotary is not None
+            q, k = modules.rotate(tape, q, k, *self.rotary)
+        out = self.mix(q, k, v, core, path)
+        out = ops.reshape(tape, out, (*x.shape[:-1], heads * d_v))
+        return self.chain(tuple(after), path, out)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
+        tape = self.tape
+        tape.module = path
+        if self.attention != "eager":
+            v, k, q = self.cast(v), self.cast(k), self.cast(q)
+            out = ops.transpose(tape, ops.attention(tape, q, k, v), 1, 2)
+            return ops.contiguous(tape, out)
+        out, weights = modules.eager_attention(
+            tape, q, k, v, self.mask, cast=self.cast, upcast="fp32_softmax" in core.traits, in_fp32=self.autocast
+        )
+        self.held.append(weights)
+        return ops.contiguous(tape, out) if "fp32_softmax" in core.traits else out
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a child."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module], list[Module]]:
+    before: list[Module] = []
+    after: list[Module] = []
+    norms: list[Module] = []
+    core: Op | None = None
+    for child in children:
+        if isinstance(child, Op):
+            core = child
+        elif isinstance(child, Module):
+            inner = next((leaf for leaf in child.children if isinstance(leaf, Op)), None)
+            if inner is not None and not child.kind:
+                core = inner
+            elif core is not None:
+                after.append(child)
+            elif child.kind == "linear":
+                before.append(child)
+            elif child.component == "norm":
+                norms.append(child)
+    assert core is not None
+    return before, core, after, norms
+
+
+FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
+    "residual": Run.residual,
+    "residual_after": Run.residual,
+    "gated": Run.gated,
+    "attention": Run.attend,
+}
+
+
+# -- a whole model ----------------------------------------------------------------------------
+
+
+def runs_of(block: Module, symbolic_block: Module | None = None) -> list[tuple[list[int], Dim]]:
+    """The layers of a repeated module in runs of equal ones, with the size of each run."""
+    count, indices = _count_of(block)
+    parts = list(_placed(block))
+    kinds = [tuple(key for key, layers in parts if layer in layers) for layer in indices]
+    found: list[list[int]] = []
+    for place, layer in enumerate(indices):
+        if place and kinds[place] == kinds[place - 1]:
+            found[-1].append(layer)
+        else:
+            found.append([layer])
+    if symbolic_block is None:
+        return [(run, len(run)) for run in found]
+    whole, _ = _count_of(symbolic_block)
+    if len(found) == 1:
+        return [(found[0], whole)]
+    letters = [
+        (tuple(one.at.indices or ()), other.at.count)
+        for one, other in zip(_with_at(block), _with_at(symbolic_block), strict=True)
+        if one.at is not None and other.at is not None
+    ]
+    return [(run, next((size for layers, size in letters if layers == tuple(run)), len(run))) for run in found]
+
+
+def _count_of(block: Module) -> tuple[Dim, list[int]]:
+    repeat = block.repeat
+    if isinstance(repeat, Layers):
+        return repeat.count, list(repeat.indices or ())
+    return repeat, list(range(repeat)) if isinstance(repeat, int) else []
+
+
+def _with_at(module: Module) -> Iterator[Module]:
+    for child in module.children:
+        if isinstance(child, Module):
+            if child.at is not None:
+                yield child
+            yield from _with_at(child)
+
+
+def _placed(block: Module) -> Iterator[tuple[Any, frozenset[int]]]:
+    """The parts that stand in some layers only; those that differ in their window alone are alike."""
+    for module in _with_at(block):
+        assert module.at is not None
+        key: Any = id(module)
+        if all(not isinstance(child, Module | Param) for child in module.children):
+            key = tuple(
+                (child.kind, tuple((k, v) for k, v in child.sizes.items() if k != "window"))
+                for child in module.children
+                if isinstance(child, Op)
+            )
+        yield key, frozenset(module.at.indices or ())
+
+
+def stack(run: Run, block: Module, path: str, x: Tensor, plan: list[tuple[list[int], Dim]]) -> Tensor:
+    """Every layer of a repeated module: the first, the second and the last of each run are run."""
+    tape = run.tape
+    outer = joined(path, block.name)
+    for indices, times in plan:
+        n = len(indices)
+        shown = indices if n <= run.shown else [*indices[: run.shown - 1], indices[-1]]
+        for place, layer in enumerate(shown):
+            run.layer = layer
+            at = outer.replace("{}", str(layer)) if "{}" in outer else f"{outer}.{layer}"
+            if n > run.shown and place == max(run.shown - 2, 0):
+                tape.layers = times - (run.shown - 1)
+                before, known, cast = tape.total(), set(run.parameters), set(run.casts)
+                x = one_layer(run, block, at, x)
+                x = _others(run, x, times - run.shown, tape.total() - before, known, cast)
+                tape.layers = 1
+            else:
+                x = one_layer(run, block, at, x)
+    return x
+
+
+def _others(run: Run, x: Tensor, times: Dim, grown: Dim, known: set[str], cast: set[str]) -> Tensor:
+    """The layers like the one that has just run, as two lumps: what they keep, then their gradients."""
+    tape = run.tape
+    gradients: Dim = 0
+    for name, tensor in run.parameters.items():
+        if name not in known and tensor.needs_grad:
+            gradients = gradients + numel(tensor.shape) * BYTES[tensor.dtype]
+    # What autocast has cast and no op keeps (biases; all of it in a checkpointed block) stays until
+    # the forward pass is over, and no longer.
+    casts: Dim = 0
+    for name, tensor in run.casts.items():
+        if name not in cast and not tensor.storage.is_saved:
+            casts = casts + tensor.storage.n_bytes
+    grown = grown - casts
+    run.lumps.append(Storage(tape, times * casts))
+    kept = [Storage(tape, times * grown)]
+
+    def backward(g: Tensor) -> tuple[Tensor]:
+        kept.clear()
+        tape.gradients.append(Storage(tape, times * gradients))
+        return (g,)
+
+    y = ops.view(x, x.shape, x.strides)
+    tape.record((x,), backward, y)
+    return y
+
+
+def one_layer(run: Run, block: Module, path: str, x: Tensor) -> Tensor:
+    """One layer; if it is checkpointed it keeps its input alone, and runs again in the backward pass."""
+    if not run.checkpointing:
+        y = run.chain(block.children, path, x)
+        run.held.clear()
+        return y
+    tape = run.tape
+    tape.module = path
+    tape.save("checkpoint", x)
+    tape.checkpointed, before, layer = True, tape.n_saved, run.layer
+    y = run.chain(block.children, path, x)
+    run.held.clear()
+    tape.checkpointed, n_saved = False, tape.n_saved - before
+    kept = [(x, run.mask, run.rotary, run.places)]
+
+    def again() -> Node:
+        tape.keeper = kept.pop()
+        x, run.mask, run.rotary, _ = tape.keeper
+        run.layer, run.casts = layer, {}
+        tape.stop_at = tape.n_saved + n_saved
+        y = run.chain(block.children, path, x)
+        run.casts, run.mask, run.rotary = {}, None, None
+        run.held.clear()
+        tape.stop_at, tape.muted = -1, False
+        assert y.node is not None
+        return y.node
+
+    out = ops.view(y, y.shape, y.strides)
+    tape.record((x,), lambda g: (g,), out)
+    assert out.node is not None
+    out.node.again = again
+    return out
+
+
+def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The sum of the embeddings of tokens, of their types, and of their positions."""
+    tape = run.tape
+    kept: list[Tensor] = []
+    total: Tensor | None = None
+    ordered = sorted(tables, key=lambda entry: entry[1].component == "position")
+    for path, module in ordered:
+        tape.module = path
+        table = run.parameter(module.children[0], path)  # type: ignore[arg-type]
+        if module.component == "position":
+            places = tape.new("arange", (1, run.length), "int64")
+            kept.append(places)
+            found = ops.lookup(tape, table, places)
+        else:
+            found = ops.lookup(tape, table, ids)
+        kept.append(found)
+        total = found if total is None else ops.add(tape, total, found)
+    assert total is not None
+    return total, kept
+
+
+def model(run: Run, tree: Module, plans: list[list[tuple[list[int], Dim]]], task: str) -> None:
+    """A whole training step: forward, loss, backward."""
+    tape = run.tape
+    ids = tape.new("input_ids", (run.batch, run.length), "int64")
+    out = forward(run, tree, plans, task, ids)
+    run.casts = {}
+    run.lumps.clear()
+    tape.backward(out[0])
+
+
+def forward(
+    run: Run, tree: Module, plans: list[list[tuple[list[int], Dim]]], task: str, ids: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Loss and logits, both of which are alive while the backward pass runs."""
+    tape = run.tape
+    body, head = tree.children[0], tree.children[1:]
+    assert isinstance(body, Module)
+    hidden = _body(run, body, plans, ids)
+    logits = run.chain(head, "", hidden)
+    tape.module = "loss"
+    if task == "causal":
+        return modules.causal_loss(tape, logits, ids), logits
+    return modules.masked_loss(tape, logits, ids), logits
+
+
+def _body(run: Run, body: Module, plans: list[list[tuple[list[int], Dim]]], ids: Tensor) -> Tensor:
+    tape, path = run.tape, body.name
+    tables, rest = _leading_tables(body.children, path)
+    x, kept = embed(run, tables, ids)
+    first = x
+    traits = {trait for op in _ops(body) for trait in op.traits}
+    if "rotary" in traits:
+        run.places = tape.new("arange", (1, run.length), "int64")
+    if run.attention == "eager" and "causal" in traits:
+        run.mask = tape.new("where", (run.batch, 1, run.length, run.length), x.dtype)
+    if "rotary" in traits:
+        width = next(op.sizes["d_rotary"] if "d_rotary" in op.sizes else op.sizes["d_qk"] for op in _ops(body) if "rotary" in op.traits)
+        shape = (1, 1, run.length, width)
+        cos, sin = (tape.new(name, shape, x.dtype) for name in ("cos", "sin"))
+        run.rotary = cos, sin, divide(width, 2, names="d_rotary / 2")
+        del cos, sin
+    plans = list(plans)
+    for child in rest:
+        if isinstance(child, Module) and child.repeat is not None:
+            x = stack(run, child, path, x, plans.pop(0))
+        elif isinstance(child, Module) and (child.kind or child.flow):
+            x = run.call(child, path, x)
+    del first, kept
+    run.mask = run.rotary = run.places = None
+    return x
+
+
+def _ops(module: Module) -> Iterator[Op]:
+    for child in module.children:
+        if isinstance(child, Module):
+            yield from _ops(child)
+        elif isinstance(child, Op):
+            yield child
+
+
+def _leading_tables(
+    children: tuple[Module | Leaf, ...], path: str
+) -> tuple[list[tuple[str, Module]], list[Module | Leaf]]:
+    tables: list[tuple[str, Module]] = []
+    rest: list[Module | Leaf] = []
+    for child in children:
+        if isinstance(child, Module) and child.kind == "embedding" and not rest:
+            tables.append((joined(path, child.name), child))
+        else:
+            rest.append(child)
+    return tables, rest
+
+
+def blocks(module: Module) -> list[Module]:
+    """The repeated modules of a model, in order."""
+    found: list[Module] = []
+    for child in module.children:
+        if isinstance(child, Module):
+            found += [child] if child.repeat is not None else blocks(child)
+    return found
