@@ -35,6 +35,13 @@ class BadInput(SizerError):
     """A file or a text that cannot be read as what it should be."""
 
 
+class ClosedPipe(SizerError):
+    """Whoever read our output stopped reading."""
+
+    def __init__(self) -> None:
+        super().__init__("the reader of the output closed the pipe")
+
+
 class MissingExtra(SizerError):
     """An optional dependency that is not installed."""
 

@@ -71,9 +71,13 @@ def _overridden(
 
     config = architecture(architecture_name).config
     merged = {canonical(key, config): value for key, value in given.items()}
+    changed: dict[str, Any] = {}
     for key, value in overrides.items():
-        merged[canonical(key, config)] = value
-    return validated(merged, config)
+        name = canonical(key, config)
+        if name in changed:
+            raise InvalidConfig(f"{name} is set twice, once as {clip(key)!r}")
+        changed[name] = value
+    return validated({**merged, **changed}, config)
 
 
 def _task_of(cls: str, architecture_name: str) -> str:

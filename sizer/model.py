@@ -77,7 +77,7 @@ class Model:
         return walk(self.tree(layout))
 
     @cached_property
-    def symbolic(self) -> tuple[Config, dict[str, int]]:
+    def symbolic(self) -> tuple[Config, dict[str, Any]]:
         """The configuration with letters for sizes, and the number each letter stands for."""
         symbols, values = symbolic(self._architecture.config, self.given)
         return self._configure(symbols), values
@@ -130,12 +130,11 @@ class Model:
         from sizer.measures.count import count
 
         letters = count(walk(self.symbolic_tree()))
-        values = {
+        values: dict[str, Any] = {
             code: value.astype(float) if is_array(value) else float(value)
             for code, value in self.symbolic[1].items()
-            if not (is_array(value) and value.dtype == object)
         }
-        if len(values) < len(self.symbolic[1]):
+        if any(is_array(value) and value.dtype == object for value in self.symbolic[1].values()):
             return False
         sums = (letters.total, letters.tied, letters.buffers)
         return any(float(as_poly(total).approximate(values)) >= INT64_SAFE for total in sums)

@@ -125,7 +125,7 @@ def test_formula_count_and_tie_agree(
         bias=bias,
         qkv_bias=qkv_bias,
     )
-    config, values = model.symbolic
+    _, values = model.symbolic
     letters = count(walk(model.symbolic_tree()))
 
     assert letters.total.value(values) == model.count().total

@@ -40,3 +40,34 @@ def with_head(
     else:
         head = linear("score", labels, embed, bias=c.task == "token" and token_bias, component="head")
     return Module("", (Module(prefix, model), head))
+
+
+def with_named_head(
+    c: Any,
+    model: Children,
+    *,
+    prefix: str,
+    embedding: str,
+    head: str = "lm_head",
+    bias: bool = False,
+    classifier: str = "score",
+    width: Axis | None = None,
+) -> Module:
+    """A decoder with a head of its own class in transformers, rather than one of the generic ones.
+
+    `head`, `classifier`: names of the language-model and sequence heads. `bias`: on the former.
+    `width`: what the heads read, where that is not `d_model`.
+    """
+    embed = width or Axis("embed", c.d_model)
+    if c.task == "base":
+        return Module("", model)
+    if c.task == "causal":
+        tied_to = f"{prefix}.{embedding}.weight" if c.tie_embeddings else None
+        top = linear(head, Axis("vocab", c.vocab_size), embed, bias=bias, tied_to=tied_to, component="head")
+    elif c.task == "qa":
+        top = linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head")
+    elif c.task == "token":
+        top = linear("classifier", Axis("labels", c.n_labels), embed, bias=True, component="head")
+    else:
+        top = linear(classifier, Axis("labels", c.n_labels), embed, component="head")
+    return Module("", (Module(prefix, model), top))

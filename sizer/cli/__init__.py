@@ -6,6 +6,7 @@ Exit codes: 0 answered (or yes), 1 answered no, 2 could not answer, 3 a bug in s
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from importlib import import_module
@@ -83,9 +84,12 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> int:
     """Run the command line and answer its exit code."""
+    # A terminal that cannot show `²` or `─` gets `?`, not an error.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = cli.main(args=args, prog_name="sizer", standalone_mode=False)
-        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SizerError as error:
         return _fail(str(error))
@@ -96,10 +100,6 @@ def main(args: list[str] | None = None) -> int:
         return _fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted")
-    except BrokenPipeError:
-        # The reader of our output has gone; point stdout elsewhere, or Python complains at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fail("the reader of the output closed the pipe")
     except OSError as error:
         return _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
     except Exception as error:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
 import click
 
-from sizer.errors import InvalidConfig
+from sizer.errors import ClosedPipe, InvalidConfig
 from sizer.model import Model
 from sizer.report.report import Report
 
@@ -65,10 +67,21 @@ def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
     @wraps(command)
     def wrapped(form: str | None, table_format: str | None, verbose: bool, **rest: Any) -> int:
         answer = command(**rest)
-        click.echo(render(answer, form, table_format, verbose))
+        write(render(answer, form, table_format, verbose))
         return answer.exit_code
 
     return wrapped
+
+
+def write(text: str) -> None:
+    """Print an answer on standard output."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer goes nowhere, or Python complains of it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise ClosedPipe from None
 
 
 def render(answer: Report, form: str | None, table_format: str | None, verbose: bool) -> str:
@@ -130,6 +143,6 @@ def _load(target: str | None, preset: str | None, cls: str | None, overrides: di
         return loading.from_preset(preset, cls=cls, overrides=overrides)
     assert target is not None
     if target == "-":
-        text = click.get_binary_stream("stdin").read(loading.MAX_CONFIG_BYTES + 1)
+        text = sys.stdin.buffer.read(loading.MAX_CONFIG_BYTES + 1)
         return loading.from_bytes(text, name="standard input", cls=cls, overrides=overrides)
     return loading.load(target, cls=cls, **overrides)

@@ -144,6 +144,7 @@ def routed_experts(
     layout: str,
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
     act: str = "silu",
+    bias: bool = False,
 ) -> Module:
     """The routed experts of a MoE layer: E gated MLPs, of which a token visits `top_k`.
 
@@ -151,7 +152,7 @@ def routed_experts(
     two tensors, `gate_up_proj [E, 2F, D]` and `down_proj [E, D, F]`.
     """
     if layout == "checkpoint":
-        expert = gated_mlp(name, ffn, embed, act=act, names=names, component="experts")
+        expert = gated_mlp(name, ffn, embed, bias=bias, act=act, names=names, component="experts")
         return expert._replace(repeat=experts.size, active=top_k)
     return Module(
         name,

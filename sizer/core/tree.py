@@ -192,7 +192,7 @@ class Module(Record):
     `stream`: the sequence it runs over, where a model has more than one ("encoder").
     `flow`: how values pass through its children, where not from each to the next: "residual" (what
     goes in is added to what comes out), "attention" (all projections read what goes in), "gated"
-    (gate and up read it), "model" (embeddings, then the rest, then the head). What a training step
+    (gate and up read it), "block" (a repeated module whose parts all say theirs). What a training step
     keeps follows from it; a tree that does not say it still counts.
     """
 

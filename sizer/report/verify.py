@@ -104,11 +104,10 @@ def report_all(outcomes: list[Outcome], *, level: str) -> Report:
             for o in outcomes
         ]
         equal = sum(o.word == "equal" for o in outcomes)
+        unknown = len(outcomes) - equal - len(bad)
         return View(
             table=Table(("model", "result", ""), rows),
-            below=[
-                f"{equal} equal, {len(bad)} differ, {len(outcomes) - equal - len(bad)} without a module ({level})"
-            ],
+            below=[f"{equal} equal, {len(bad)} differ, {unknown} without a module ({level})"],
         )
 
     def document() -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Hugging Face `config.json`: the values in the file, and behind them the defaults of its model type.
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
-answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default of that model type, read off
-transformers and kept in `presets/huggingface/model_types.jsonl`.
+answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,9 @@ _ALWAYS_KNOWN = (
     "tokenizer_class",
     "is_decoder",
 )
+
+# Names that a model type had in files of before transformers knew it.
+_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 
 
 class HFConfig(Mapping[str, Any]):
@@ -159,6 +162,14 @@ class HFConfig(Mapping[str, Any]):
             return len(labels)
         return int(self.values_in_file.get("num_labels", 2))
 
+    @property
+    def saved_by_transformers_5(self) -> bool:
+        """Whether transformers 5 wrote the file: it ties and names a few tensors in its own way.
+
+        Files of published checkpoints are mostly older, and then what they store decides.
+        """
+        return str(self.values_in_file.get("transformers_version", "")).startswith("5.")
+
     def unknown_keys(self) -> list[str]:
         """Keys of the file that neither transformers nor a reader knows; misspelt sizes are errors."""
         known = {
@@ -227,7 +238,7 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
+    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
@@ -283,12 +294,15 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     """The values of a file with some replaced; a key may be in our words or transformers'."""
     if not overrides:
         return dict(values)
-    changed = dict(values)
+    changed: dict[str, Any] = {}
     record = record_of(str(values.get("model_type", "")))
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
-        changed[_spelled(key, known, record)] = value
-    return changed
+        spelled = _spelled(key, known, record)
+        if spelled in changed:
+            raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
+        changed[spelled] = value
+    return {**values, **changed}
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:

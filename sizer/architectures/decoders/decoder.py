@@ -146,6 +146,7 @@ def decoder(c: DecoderConfig) -> Module:
             residual(*before_mlp, feed_forward(c, names=names), *after_mlp),
         ),
         repeat=c.n_layers,
+        flow="block",
     )
     model = (
         _token_embedding(c, embed),

@@ -80,6 +80,11 @@ def per_layer(hf: HFConfig, key: str) -> tuple[float, ...] | None:
     return tuple(values)
 
 
+def count_of(hf: HFConfig, key: str) -> int:
+    """A value of the file that must be a whole number and may be zero; null is zero."""
+    return whole(hf, key) if hf[key] else 0
+
+
 def listed_layers(hf: HFConfig) -> int:
     """The number of layers, where something is listed for each."""
     n_layers = whole(hf, "num_hidden_layers")

@@ -193,11 +193,6 @@ def flag(hf: HFConfig, key: str) -> bool:
     return bool(hf.get(key))
 
 
-def saved_by_transformers_5(hf: HFConfig) -> bool:
-    """Whether transformers 5 wrote this file, which ties and names a few tensors in its own way."""
-    return str(hf.get("transformers_version", "")).startswith("5.")
-
-
 def fields_of(hf: HFConfig, config: type[BertConfig] = BertConfig, **given: Any) -> dict[str, Any]:
     """The fields of a BERT-like configuration that are read the same for all model types."""
     usual = {

@@ -10,7 +10,6 @@ from sizer.architectures.encoders.bert import (
     fields_of,
     layer,
     pooler,
-    saved_by_transformers_5,
     stack,
 )
 from sizer.architectures.encoders.heads import Children, with_head, word_embeddings
@@ -108,7 +107,7 @@ def _esm(hf: HFConfig) -> Reading:
         embedding_norm="layer_norm" if hf["emb_layer_norm_before"] else "",
         norms=("LayerNorm", "LayerNorm", "encoder.emb_layer_norm_after"),
         id_buffers=("position_ids",),
-        transformers_5_names=saved_by_transformers_5(hf),
+        transformers_5_names=hf.saved_by_transformers_5,
     )
     return Reading("esm", given)
 

@@ -10,7 +10,6 @@ from sizer.architectures.encoders.bert import (
     fields_of,
     layer,
     pooler,
-    saved_by_transformers_5,
     stack,
 )
 from sizer.architectures.encoders.heads import Children, pooled, with_head, word_embeddings
@@ -145,7 +144,7 @@ def _luke(hf: HFConfig) -> Reading:
         n_entities=hf["entity_vocab_size"],
         d_entity=None if width == hf["hidden_size"] else width,
         entity_aware=hf["use_entity_aware_attention"],
-        tie_words=not saved_by_transformers_5(hf),
+        tie_words=not hf.saved_by_transformers_5,
     )
     return Reading("luke", given)
 

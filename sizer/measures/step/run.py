@@ -309,6 +309,8 @@ def stack(run: Run, block: Module, path: str, x: Tensor, plan: list[tuple[list[i
     """Every layer of a repeated module: the first, the second and the last of each run are run."""
     tape = run.tape
     outer = joined(path, block.name)
+    if block.flow != "block":
+        raise InvalidConfig(f"what {outer} keeps for the backward pass is not described yet")
     for indices, times in plan:
         n = len(indices)
         shown = indices if n <= run.shown else [*indices[: run.shown - 1], indices[-1]]

@@ -1,0 +1,188 @@
+"""Against real torch modules; needs the torch extra."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import sizer  # noqa: E402
+from sizer.oracles import torch as oracle  # noqa: E402
+from sizer.report.verify import compare_with, differences  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+nn = torch.nn
+Run = Callable[..., tuple[int, str, str]]
+
+SMALL = {"d_model": 48, "n_layers": 2, "n_heads": 4, "vocab_size": 50}
+MODELS = [
+    ("gpt2-small", {}),
+    ("gpt2-small", {"n_inner": 100}),
+    ("gpt2-small", {"tie_embeddings": False}),
+    ("gpt2-xl", {}),
+    ("llama-3-8b", {}),
+    ("llama-3.2-1b", {}),
+    ("llama-7b", {**SMALL, "d_ff": 100, "n_kv_heads": 2, "qkv_bias": True, "o_bias": True, "mlp_bias": True}),
+    ("bert-base", {}),
+    ("bert-base", {"task": "pretraining"}),
+    ("transformer-base", {}),
+    ("transformer-base", {"shared_embeddings": False, "n_decoder_layers": 3, "bias": False}),
+]
+
+
+@pytest.mark.parametrize(("name", "overrides"), MODELS)
+def test_a_preset_is_the_real_module(name: str, overrides: dict[str, Any]) -> None:
+    assert differences(sizer.load(name, **overrides)) == []
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_torch_nn_transformer() -> None:
+    model = sizer.load("transformer-base", embeddings=False, final_norm=True)
+    with torch.device("meta"):
+        module = nn.Transformer(512, 8, 6, 6, 2048)
+
+    assert compare_with(model, oracle.tensors(module)) == []
+    assert model.count().total == sum(p.numel() for p in module.parameters())
+
+
+class Norm(nn.Module):
+    """LayerNorm with the names of the book."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.shift = nn.Parameter(torch.zeros(width))
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, context: int, qkv_bias: bool) -> None:
+        super().__init__()
+        self.W_query, self.W_key, self.W_value = (nn.Linear(width, width, bias=qkv_bias) for _ in range(3))
+        self.out_proj = nn.Linear(width, width)
+        self.register_buffer("mask", torch.triu(torch.ones(context, context), diagonal=1))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, context: int, qkv_bias: bool) -> None:
+        super().__init__()
+        self.att = Attention(width, context, qkv_bias)
+        self.ff = FeedForward(width)
+        self.norm1, self.norm2 = Norm(width), Norm(width)
+
+
+class BookGPT(nn.Module):
+    """The parameters of `GPTModel` of LLMs-from-scratch, chapter 4, written from its description."""
+
+    def __init__(self, vocab: int, context: int, width: int, layers: int, qkv_bias: bool) -> None:
+        super().__init__()
+        self.tok_emb = nn.Embedding(vocab, width)
+        self.pos_emb = nn.Embedding(context, width)
+        self.trf_blocks = nn.Sequential(*(Block(width, context, qkv_bias) for _ in range(layers)))
+        self.final_norm = Norm(width)
+        self.out_head = nn.Linear(width, vocab, bias=False)
+
+
+@pytest.mark.parametrize("qkv_bias", [False, True])
+def test_llms_from_scratch(qkv_bias: bool) -> None:
+    model = sizer.load(
+        "llms-from-scratch-124m", vocab_size=50, n_ctx=10, d_model=8, n_heads=2, n_layers=3, qkv_bias=qkv_bias
+    )
+
+    assert compare_with(model, oracle.tensors(BookGPT(50, 10, 8, 3, qkv_bias))) == []
+
+
+def tiny() -> tuple[sizer.Model, Any]:
+    model = sizer.load(
+        {"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 2, "vocab_size": 11, "n_positions": 5}
+    )
+    return model, oracle.build(model)
+
+
+def test_an_equal_copy_is_no_tie() -> None:
+    model, module = tiny()
+    module.lm_head.weight = nn.Parameter(module.transformer.wte.weight.detach().clone())
+
+    assert [d.kind for d in compare_with(model, oracle.tensors(module))] == ["tie"]
+
+
+def drop_bias(module: Any) -> None:
+    module.transformer.h[1].mlp.c_fc.bias = None
+
+
+def transpose(module: Any) -> None:
+    layer = module.transformer.h[0].attn.c_attn
+    layer.weight = nn.Parameter(layer.weight.detach().T)
+
+
+def freeze(module: Any) -> None:
+    module.transformer.ln_f.weight.requires_grad = False
+
+
+def into_buffer(module: Any) -> None:
+    value = module.transformer.ln_f.weight.detach()
+    del module.transformer.ln_f.weight
+    module.transformer.ln_f.register_buffer("weight", value)
+
+
+def drop_layer(module: Any) -> None:
+    module.transformer.h = module.transformer.h[:1]
+
+
+@pytest.mark.parametrize(
+    ("breaking", "kind", "levels"),
+    [
+        (drop_bias, "only here", ("total", "component", "names")),
+        (transpose, "shape", ("names",)),
+        (freeze, "trainable", ("names",)),
+        (into_buffer, "kind", ("total", "component", "names")),
+        (drop_layer, "only here", ("total", "component", "names")),
+    ],
+)
+def test_breaking_a_thing_is_caught(
+    breaking: Callable[[Any], None], kind: str, levels: tuple[str, ...]
+) -> None:
+    model, module = tiny()
+    breaking(module)
+    found = oracle.tensors(module)
+
+    assert {d.kind for d in compare_with(model, found)} == {kind}
+    caught = tuple(
+        level for level in ("total", "component", "names") if compare_with(model, found, level=level)
+    )
+    assert caught == levels
+
+
+def test_verify_on_the_command_line(sizer_cli: Run) -> None:
+    code, out, _ = sizer_cli("verify", "gpt2-small", "--json")
+    document = json.loads(out)
+
+    assert (code, document["ok"], document["differences"]) == (0, True, [])
+    assert set(document["versions"]) == {"python", "torch", "transformers"}
+
+
+def test_verify_says_no_with_exit_1(sizer_cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, module = tiny()
+    monkeypatch.setattr(oracle, "build", lambda model: module)
+    code, out, err = sizer_cli("verify", "gpt2-small")
+
+    assert (code, err) == (1, "")
+    assert "transformer.wte.weight" in out
+    assert "differences" in out
+
+
+def test_an_architecture_without_a_public_module(sizer_cli: Run) -> None:
+    code, out, err = sizer_cli("verify", "palm-8b")
+
+    assert (code, out) == (2, "")
+    assert "nothing to compare with" in err
