@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sizer.core.dims import Dim
-from sizer.measures.step.tape import Shape, Tape, Tensor, dense, numel, steps
+from sizer.measures.step.tape import BYTES, Shape, Storage, Tape, Tensor, dense, numel, steps
 
 
 def higher(*tensors: Tensor) -> str:
@@ -283,7 +283,8 @@ def neg(tape: Tape, x: Tensor) -> Tensor:
 
 def power(tape: Tape, x: Tensor) -> Tensor:
     """x to a power, which keeps x."""
-    tape.save("pow", x)
+    if x.needs_grad:
+        tape.save("pow", x)
     y = map_of(tape, "pow", x)
     if x.needs_grad:
 
@@ -308,8 +309,8 @@ def mean(tape: Tape, x: Tensor) -> Tensor:
 def rsqrt(tape: Tape, x: Tensor) -> Tensor:
     """One over the root, which keeps the result."""
     y = map_of(tape, "rsqrt", x)
-    tape.save("rsqrt", y)
     if x.needs_grad:
+        tape.save("rsqrt", y)
         kept = view(y, y.shape, y.strides)
 
         def backward(g: Tensor) -> tuple[Tensor]:
@@ -324,12 +325,12 @@ def rsqrt(tape: Tape, x: Tensor) -> Tensor:
 
 def unary(tape: Tape, op: str, x: Tensor, *, keeps: str = "input") -> Tensor:
     """A function that keeps its input or its output, and has a kernel for its gradient."""
-    if keeps == "input":
+    if x.needs_grad and keeps == "input":
         tape.save(op, x)
     y = map_of(tape, op, x)
-    if keeps == "output":
-        tape.save(op, y)
     if x.needs_grad:
+        if keeps == "output":
+            tape.save(op, y)
         kept = x if keeps == "input" else view(y, y.shape, y.strides)
         tape.record((x,), lambda g: (zipped(tape, f"{op}_backward", g, kept),), y)
     return y
@@ -425,12 +426,14 @@ def layer_norm(tape: Tape, x: Tensor, weight: Tensor | None, bias: Tensor | None
     """torch's LayerNorm: keeps its input, the mean and the inverse deviation of each token."""
     stats = (*x.shape[:-1], 1)
     present = [tensor for tensor in (weight, bias) if tensor is not None]
-    tape.save("layer_norm", x, *present)
+    needed = x.needs_grad or any(tensor.needs_grad for tensor in present)
+    if needed:
+        tape.save("layer_norm", x, *present)
     out = tape.new("native_layer_norm", x.shape, x.dtype)
     mean_, rstd = (Tensor(_storage(tape, stats, x.dtype), stats, x.dtype) for _ in range(2))
     tape.done("native_layer_norm")
-    tape.save("layer_norm", mean_, rstd)
-    if x.needs_grad or any(tensor.needs_grad for tensor in present):
+    if needed:
+        tape.save("layer_norm", mean_, rstd)
 
         def backward(g: Tensor) -> tuple[Tensor | None, ...]:
             kept = (x, mean_, rstd)
@@ -446,9 +449,7 @@ def layer_norm(tape: Tape, x: Tensor, weight: Tensor | None, bias: Tensor | None
     return out
 
 
-def _storage(tape: Tape, shape: Shape, dtype: str):  # type: ignore[no-untyped-def]
-    from sizer.measures.step.tape import BYTES, Storage
-
+def _storage(tape: Tape, shape: Shape, dtype: str) -> Storage:
     return Storage(tape, numel(shape) * BYTES[dtype])
 
 
@@ -498,14 +499,16 @@ def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     batch, heads, length, _ = q.shape
     d_v = v.shape[-1]
     op = "scaled_dot_product_attention"
-    tape.save(op, q, k, v)
+    needed = q.needs_grad or k.needs_grad or v.needs_grad
+    if needed:
+        tape.save(op, q, k, v)
     made = Tensor(_storage(tape, (batch, length, heads, d_v), q.dtype), (batch, length, heads, d_v), q.dtype)
     lse = Tensor(_storage(tape, (batch, heads, length), "fp32"), (batch, heads, length), "fp32")
     tape.done(op)
     out = _transposed(tape, made, 1, 2)
-    tape.save(op, lse, out)
-    kept = (q, k, v, lse, view(out, out.shape, out.strides))
-    if q.needs_grad or k.needs_grad or v.needs_grad:
+    if needed:
+        tape.save(op, lse, out)
+        kept = (q, k, v, lse, view(out, out.shape, out.strides))
 
         def backward(g: Tensor) -> tuple[Tensor, ...]:
             outs = []

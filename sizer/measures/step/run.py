@@ -12,7 +12,7 @@ from sizer.measures.step import modules, ops
 from sizer.measures.step.tape import Node, Saved, Storage, Tape, Tensor, numel, BYTES
 
 if TYPE_CHECKING:
-    from sizer.model import Model
+    from sizer.measures.lora import LoRA
 
 # Of a run of equal layers the first, the second and the last are run; the others are like the second.
 SHOWN = 3
@@ -30,7 +30,8 @@ class Run:
         precision: str,
         attention: str,
         checkpointing: bool,
-        trainable: Callable[[str, Param], bool] | None = None,
+        lora: LoRA | None = None,
+        frozen: tuple[str, ...] = (),
         shown: int = SHOWN,
     ) -> None:
         self.tape = tape
@@ -40,7 +41,8 @@ class Run:
         self.autocast = precision == "autocast"
         self.attention = attention
         self.checkpointing = checkpointing
-        self.trainable = trainable
+        self.lora = lora
+        self.frozen = frozen
         self.shown = shown
         self.casts: dict[str, Tensor] = {}
         self.mask: Tensor | None = None
@@ -62,9 +64,38 @@ class Run:
         if found is None:
             shape = tuple(axis.size for axis in leaf.axes)
             found = Tensor(Storage(self.tape, 0, name), shape, self.weight_dtype)
-            found.needs_grad = leaf.trainable
+            found.needs_grad = leaf.trainable and self.learns(name)
             self.parameters[name] = found
         return found
+
+    def learns(self, name: str) -> bool:
+        """Whether a parameter is trained: not beside adapters, nor in a frozen part."""
+        return self.lora is None and not any(name == p or name.startswith(f"{p}.") for p in self.frozen)
+
+    def adapter(self, path: str, part: str, out: Dim, inp: Dim) -> Tensor:
+        """One matrix of a LoRA; PEFT keeps adapters in fp32."""
+        name = f"{path}.{part}.weight"
+        found = Tensor(Storage(self.tape, 0, name), (out, inp), "fp32")
+        found.needs_grad = True
+        return self.parameters.setdefault(name, found)
+
+    def adapted(self, path: str, x: Tensor, y: Tensor, out: Dim) -> Tensor:
+        """`y + B(A(x)) · scale`, as PEFT's `lora/layer.py` computes it."""
+        assert self.lora is not None
+        tape, rank = self.tape, self.lora.rank
+        dtype = y.dtype
+        a = self.adapter(path, "lora_A", rank, x.shape[-1])
+        b = self.adapter(path, "lora_B", out, rank)
+        x = ops.to(tape, x, a.dtype)
+        y = ops.add(tape, y, ops.scale(tape, self.product(self.product(x, a, rank), b, out)))
+        return ops.to(tape, y, dtype)
+
+    def product(self, x: Tensor, weight: Tensor, out: Dim) -> Tensor:
+        """x times a matrix, without a bias."""
+        weight = self.cast(weight)
+        shape = x.shape
+        flat = ops.reshape(self.tape, self.cast(x), (numel(shape[:-1]), shape[-1]))
+        return ops.reshape(self.tape, ops.mm(self.tape, flat, weight, out), (*shape[:-1], out))
 
     def cast(self, x: Tensor) -> Tensor:
         """The input of a matrix product: 16-bit under autocast, which keeps its copies of weights."""
@@ -88,13 +119,15 @@ class Run:
             elif isinstance(leaf, Param) and leaf.name.startswith("bias"):
                 bias = self.parameter(leaf, path)
         assert weight is not None
-        tape = self.tape
         self.tape.module = path
-        shape = x.shape
+        if self.lora is not None and self.lora.adapts(path):
+            return self.adapted(path, x, self._biased(x, weight, bias, out, transposed), out)
+        return self._biased(x, weight, bias, out, transposed)
+
+    def _biased(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim, transposed: bool) -> Tensor:
         if bias is None:
-            weight = self.cast(weight)
-            flat = ops.reshape(tape, self.cast(x), (numel(shape[:-1]), shape[-1]))
-            return ops.reshape(tape, ops.mm(tape, flat, weight, out), (*shape[:-1], out))
+            return self.product(x, weight, out)
+        tape, shape = self.tape, x.shape
         if transposed:
             # GPT-2's own module flattens before it calls, and autocast converts from the last argument.
             flat = ops.reshape(tape, x, (numel(shape[:-1]), shape[-1]))
@@ -316,8 +349,9 @@ def stack(run: Run, block: Module, path: str, x: Tensor, plan: list[tuple[list[i
         shown = indices if n <= run.shown else [*indices[: run.shown - 1], indices[-1]]
         for place, layer in enumerate(shown):
             run.layer = layer
-            at = outer.replace("{}", str(layer)) if "{}" in outer else f"{outer}.{layer}"
-            if n > run.shown and place == max(run.shown - 2, 0):
+            name = str(layer) if run.shown > 1 or n == 1 else f"{indices[0]}–{layer}"
+            at = outer.replace("{}", name) if "{}" in outer else f"{outer}.{name}"
+            if run.shown == 1 or (n > run.shown and place == run.shown - 2):
                 tape.layers = times - (run.shown - 1)
                 before, known, cast = tape.total(), set(run.parameters), set(run.casts)
                 x = one_layer(run, block, at, x)
@@ -410,14 +444,17 @@ def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tens
     return total, kept
 
 
-def model(run: Run, tree: Module, plans: list[list[tuple[list[int], Dim]]], task: str) -> None:
+def train(
+    run: Run, tree: Module, plans: list[list[tuple[list[int], Dim]]], task: str, *, backward: bool = True
+) -> None:
     """A whole training step: forward, loss, backward."""
     tape = run.tape
     ids = tape.new("input_ids", (run.batch, run.length), "int64")
     out = forward(run, tree, plans, task, ids)
     run.casts = {}
     run.lumps.clear()
-    tape.backward(out[0])
+    if backward:
+        tape.backward(out[0])
 
 
 def forward(

@@ -1,0 +1,243 @@
+"""Memory of a training step: weights, gradients, optimizer state, activations, and the peak.
+
+The peak is the largest sum of all that is alive at once, at any op of the forward pass, the
+backward pass or the optimizer's step; the moment at which it is reached has a name. It is what
+PyTorch's own MemTracker measures: what an allocator rounds up or leaves unused is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sizer.core.dims import Dim
+from sizer.core.poly import Poly, as_poly
+from sizer.core.record import Record
+from sizer.core.tree import Axis, Buffer, Param, Row, walk
+from sizer.errors import InvalidConfig
+from sizer.measures.lora import LoRA, adapters
+from sizer.measures.optimizers import Optimizer, Weight, optimizer_named, step_bytes
+from sizer.measures.step.simulate import Settings, step
+from sizer.measures.step.tape import BYTES, Moment, Tape
+
+if TYPE_CHECKING:
+    from sizer.model import Model
+
+# Buffers are kept in this type whatever that of the weights: rotary frequencies, masks.
+BUFFER_BYTES = 4
+# Architectures whose step was measured; others follow the same rules, unmeasured.
+MEASURED = ("gpt2", "llama", "bert", "mixtral", "deepseek_v3")
+
+
+class Training(Record):
+    """Bytes of a training step.
+
+    `activations_bytes`: what the forward pass keeps for the backward pass. `peak_bytes`: the most
+    that is ever alive, at `moment`. `peaks`: the same for each phase. `label`: "exact" where the
+    step is PyTorch's own, op by op, else "estimate". `assumptions` say what was taken for granted.
+    """
+
+    __slots__ = (
+        "activations_bytes",
+        "assumptions",
+        "buffers_bytes",
+        "gradients_bytes",
+        "label",
+        "moment",
+        "optimizer_bytes",
+        "peak_bytes",
+        "peaks",
+        "sources",
+        "weights_bytes",
+    )
+
+    def __init__(
+        self,
+        weights_bytes: Dim,
+        buffers_bytes: Dim,
+        gradients_bytes: Dim,
+        optimizer_bytes: Dim,
+        activations_bytes: Dim,
+        peak_bytes: Dim,
+        moment: str,
+        peaks: dict[str, Dim],
+        label: str,
+        assumptions: Sequence[str] = (),
+        sources: Sequence[str] = (),
+    ) -> None:
+        self.weights_bytes = weights_bytes
+        self.buffers_bytes = buffers_bytes
+        self.gradients_bytes = gradients_bytes
+        self.optimizer_bytes = optimizer_bytes
+        self.activations_bytes = activations_bytes
+        self.peak_bytes = peak_bytes
+        self.moment = moment
+        self.peaks = peaks
+        self.label = label
+        self.assumptions = assumptions
+        self.sources = sources
+
+
+class Standing(Record):
+    """What is there before the step begins and after it ends, and the parameters that are trained."""
+
+    __slots__ = ("buffers", "gradients", "optimizer", "trained", "weights")
+
+    def __init__(
+        self, weights: Dim, buffers: Dim, gradients: Dim, optimizer: Dim, trained: list[Weight]
+    ) -> None:
+        self.weights = weights
+        self.buffers = buffers
+        self.gradients = gradients
+        self.optimizer = optimizer
+        self.trained = trained
+
+
+def training(
+    model: Model,
+    settings: Settings,
+    *,
+    optimizer: str = "adamw",
+    foreach: bool = False,
+    master_weights: bool = False,
+) -> Training:
+    """The memory of one step of a training run that is under way.
+
+    >>> import sizer
+    >>> model = sizer.load("gpt2-small")
+    >>> found = training(model, Settings(batch_size=2, seq_len=128, precision="fp32", attention="eager"))
+    >>> found.weights_bytes, found.peak_bytes
+    (497759232, 2199173628)
+    """
+    chosen = optimizer_named(optimizer)
+    tape = step(model, settings)
+    there = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights)
+    ids = settings.batch_size * settings.seq_len * BYTES["int64"]
+    fixed = there.weights + there.buffers + there.optimizer
+    extra, _ = step_bytes(chosen, _step_sizes(there.trained), foreach=foreach)
+    peaks = {phase: fixed + moment.n_bytes for phase, moment in tape.peaks.items()}
+    peaks["step"] = fixed + there.gradients + ids + extra
+    phase = max(peaks, key=lambda name: peaks[name])
+    ledger = sum((entry.new * entry.layers for entry in tape.saved), start=0)
+    assumptions = _assumptions(model, settings, foreach, master_weights, there)
+    return Training(
+        there.weights,
+        there.buffers,
+        there.gradients,
+        there.optimizer,
+        ledger,
+        peaks[phase],
+        name_of(tape.peaks.get(phase)),
+        peaks,
+        "exact" if chosen.exact and model.architecture in MEASURED and not master_weights else "estimate",
+        assumptions,
+        [f"optimizer: {chosen.source}"],
+    )
+
+
+def name_of(moment: Moment | None) -> str:
+    """The name of a moment: what runs then."""
+    if moment is None:
+        return "optimizer step"
+    if moment.module == "loss":
+        return f"{moment.phase} of the loss"
+    return f"{moment.phase} of {moment.module} ({moment.op.removesuffix('_backward')})"
+
+
+def training_formula(
+    model: Model,
+    settings: Settings,
+    *,
+    optimizer: str = "adamw",
+    foreach: bool = False,
+    master_weights: bool = False,
+) -> tuple[Training, Poly]:
+    """The answer in numbers, and the closed form of its peak: the sum that is alive at that moment.
+
+    At other sizes another moment may be the largest; the form is that of this one.
+    """
+    numbers = training(
+        model, settings, optimizer=optimizer, foreach=foreach, master_weights=master_weights
+    )
+    chosen = optimizer_named(optimizer)
+    run = step(model, settings)
+    rows = walk(model.symbolic_tree("transformers"))
+    there = standing(rows, settings, chosen, master_weights=master_weights)
+    total = there.weights + there.buffers + there.optimizer
+    phase = max(numbers.peaks, key=lambda name: numbers.peaks[name])
+    if phase == "step":
+        batch, length = settings.lettered()
+        trained = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights).trained
+        _, place = step_bytes(chosen, _step_sizes(trained), foreach=foreach)
+        sizes = _step_sizes(there.trained)
+        extra: Dim = 0
+        if chosen.step_copies:
+            extra = sum(sizes, start=0) if foreach else 2 * sizes[place] + (sizes[place - 1] if place else 0)
+        return numbers, as_poly(total + there.gradients + batch * length * BYTES["int64"] + extra)
+    at = run.peaks[phase].index
+    letters: Tape = step(model, settings, letters_of=run, watch=(at,))
+    return numbers, as_poly(total + letters.watched[at])
+
+
+def standing(
+    rows: Sequence[Row], settings: Settings, optimizer: Optimizer, *, master_weights: bool = False
+) -> Standing:
+    """Weights, buffers, gradients and optimizer state of the rows of a tree."""
+    width = 2 if settings.precision == "bf16" else 4
+    weights: Dim = 0
+    buffers: Dim = 0
+    trained: list[Weight] = []
+    for row in rows:
+        leaf = row.leaf
+        if isinstance(leaf, Buffer) and leaf.tied_to is None:
+            buffers = buffers + row.numel * row.copies * BUFFER_BYTES
+        if not isinstance(leaf, Param) or leaf.tied_to is not None:
+            continue
+        weights = weights + row.numel * row.copies * width
+        if settings.lora is None and leaf.trainable and not _frozen(row.name, settings.frozen):
+            shape = tuple(axis.size for axis in leaf.axes)
+            hidden = leaf.use == "matmul" and row.component not in ("head", "embedding", "position")
+            trained.append(Weight(shape, row.copies, width, hidden))
+    if settings.lora is not None:
+        for adapter in adapters(rows, settings.lora):
+            weights = weights + adapter.params * adapter.copies * 4
+            trained += [Weight((size,), adapter.copies, 4, False) for size in adapter.sizes]
+    gradients: Dim = 0
+    state: Dim = 0
+    for weight in trained:
+        gradients = gradients + weight.numel * weight.copies * weight.n_bytes
+        kept = weight
+        if master_weights:
+            state = state + weight.numel * weight.copies * 4
+            kept = Weight(weight.shape, weight.copies, 4, weight.is_hidden_matrix)
+        state = state + optimizer.state(kept) * weight.copies
+    return Standing(weights, buffers, gradients, state, trained)
+
+
+def _frozen(name: str, frozen: Sequence[str]) -> bool:
+    return any(name.replace(".{}", "") == part or name.startswith(f"{part}.") for part in frozen)
+
+
+def _step_sizes(trained: list[Weight]) -> list[Dim]:
+    """Bytes of each parameter in order; a repeated one stands for all its copies."""
+    return [weight.numel * weight.n_bytes for weight in trained]
+
+
+def _assumptions(
+    model: Model, settings: Settings, foreach: bool, master_weights: bool, there: Standing
+) -> list[str]:
+    notes = [
+        "what PyTorch's tensors take; allocator rounding, workspaces and fragmentation come on top",
+        "no dropout; gradients are freed before the next forward pass",
+        "attention: " + ("op by op" if settings.attention == "eager" else "a fused kernel that keeps q, k, v, its output and a number for each query"),
+    ]
+    if model.architecture not in MEASURED:
+        notes.append(f"{model.architecture} is taken to run as its builder says; its step was not measured")
+    if master_weights:
+        notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")
+    if settings.lora is not None:
+        notes.append("LoRA: base weights are frozen; adapters are kept in fp32, as PEFT does")
+    context = getattr(model.config, "n_ctx", None)
+    if isinstance(context, int) and isinstance(settings.seq_len, int) and settings.seq_len > context:
+        notes.append(f"seq_len = {settings.seq_len} is beyond the context of {context} tokens")
+    return notes
