@@ -22,6 +22,7 @@ COMMANDS = {
     "count": "Count the parameters of a model.",
     "explain": "Derive the count the way a textbook does.",
     "formula": "Print the closed form of the count.",
+    "memory": "The memory of a training step, or of inference.",
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",

@@ -114,7 +114,7 @@ class Op(Record):
     `kind` names the rule by which a measure reads `sizes`; see `sizer.measures.flops`.
     `traits` are switches of the op, where its reference computes it in a way of its own:
     "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32),
-    "causal" (a token sees those before it).
+    "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token).
     """
 
     __slots__ = ("component", "kind", "name", "sizes", "traits")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Buffers are kept in this type whatever that of the weights: rotary frequencies, masks.
 BUFFER_BYTES = 4
+# The masks that GPT-2's published files carry are no part of today's modules.
+OLD_MASKS = ("attn.bias", "attn.masked_bias")
 # Architectures whose step was measured; others follow the same rules, unmeasured.
 MEASURED = ("gpt2", "llama", "bert", "mixtral", "deepseek_v3")
 
@@ -114,7 +116,7 @@ def training(
     there = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights)
     ids = settings.batch_size * settings.seq_len * BYTES["int64"]
     fixed = there.weights + there.buffers + there.optimizer
-    extra, _ = step_bytes(chosen, _step_sizes(there.trained), foreach=foreach)
+    extra = _step_extra(chosen, there, there, foreach=foreach)
     peaks = {phase: fixed + moment.n_bytes for phase, moment in tape.peaks.items()}
     peaks["step"] = fixed + there.gradients + ids + extra
     phase = max(peaks, key=lambda name: peaks[name])
@@ -167,12 +169,8 @@ def training_formula(
     phase = max(numbers.peaks, key=lambda name: numbers.peaks[name])
     if phase == "step":
         batch, length = settings.lettered()
-        trained = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights).trained
-        _, place = step_bytes(chosen, _step_sizes(trained), foreach=foreach)
-        sizes = _step_sizes(there.trained)
-        extra: Dim = 0
-        if chosen.step_copies:
-            extra = sum(sizes, start=0) if foreach else 2 * sizes[place] + (sizes[place - 1] if place else 0)
+        counted = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights)
+        extra = _step_extra(chosen, counted, there, foreach=foreach)
         return numbers, as_poly(total + there.gradients + batch * length * BYTES["int64"] + extra)
     at = run.peaks[phase].index
     letters: Tape = step(model, settings, letters_of=run, watch=(at,))
@@ -187,9 +185,9 @@ def standing(
     weights: Dim = 0
     buffers: Dim = 0
     trained: list[Weight] = []
-    for row in rows:
+    for row in _registered(rows):
         leaf = row.leaf
-        if isinstance(leaf, Buffer) and leaf.tied_to is None:
+        if isinstance(leaf, Buffer) and leaf.tied_to is None and not row.name.endswith(OLD_MASKS):
             buffers = buffers + row.numel * row.copies * BUFFER_BYTES
         if not isinstance(leaf, Param) or leaf.tied_to is not None:
             continue
@@ -218,9 +216,38 @@ def _frozen(name: str, frozen: Sequence[str]) -> bool:
     return any(name.replace(".{}", "") == part or name.startswith(f"{part}.") for part in frozen)
 
 
-def _step_sizes(trained: list[Weight]) -> list[Dim]:
-    """Bytes of each parameter in order; a repeated one stands for all its copies."""
-    return [weight.numel * weight.n_bytes for weight in trained]
+def _step_extra(optimizer: Optimizer, numbers: Standing, there: Standing, *, foreach: bool) -> Dim:
+    """What the optimizer's step holds for a moment; the numbers say for which parameter it is the most."""
+    if not optimizer.step_copies:
+        return 0
+    if foreach:
+        # The roots of all second moments at once.
+        return there.gradients
+    _, place = step_bytes(optimizer, [weight.numel * weight.n_bytes for weight in numbers.trained])
+    weight, before = there.trained[place], there.trained[place - 1]
+    return 2 * weight.numel * weight.n_bytes + (before.numel * before.n_bytes if place else 0)
+
+
+def _registered(rows: Sequence[Row]) -> list[Row]:
+    """The rows in the order in which modules register their parameters, which optimizers follow.
+
+    Modules of transformers make the RMSNorms of a block after its other parts.
+    """
+    ordered: list[Row] = []
+    i = 0
+    while i < len(rows):
+        if not rows[i].frames:
+            ordered.append(rows[i])
+            i += 1
+            continue
+        outer, j = rows[i].name.partition(".{}")[0], i
+        while j < len(rows) and rows[j].frames and rows[j].name.partition(".{}")[0] == outer:
+            j += 1
+        inside = rows[i:j]
+        last = [r for r in inside if r.kind == "rms_norm" and r.name.partition(".{}.")[2].count(".") == 1]
+        ordered += [r for r in inside if r not in last] + last
+        i = j
+    return ordered
 
 
 def _assumptions(

@@ -115,16 +115,14 @@ def optimizer_named(name: str) -> Optimizer:
     return OPTIMIZERS[key]
 
 
-def step_bytes(optimizer: Optimizer, sizes: Sequence[Dim], *, foreach: bool) -> tuple[Dim, int]:
+def step_bytes(optimizer: Optimizer, sizes: Sequence[Dim]) -> tuple[Dim, int]:
     """The most that one step holds beside its states, and the place of the parameter at which it does.
 
     A step works on one parameter at a time, and lets the last one's denominator go when it has the
-    next one's: `max(n[i-1] + 2·n[i])`. With `foreach` it takes the roots of all at once.
+    next one's: `max(n[i-1] + 2·n[i])`.
     """
     if not optimizer.step_copies:
         return 0, 0
-    if foreach:
-        return sum(sizes, start=0), 0
     best, place, before = 0, 0, 0
     for i, size in enumerate(sizes):
         if before + 2 * size > best:

@@ -138,7 +138,7 @@ def _attention(c: GPT2Config, *buffers: Any, transposed: bool) -> Module:
         (
             *buffers,
             linear("c_attn", heads + 2 * kv_heads, embed, bias=biased, transposed=transposed),
-            *attention_core(c.n_heads, c.n_kv_heads, c.d_head, traits=("causal",)),
+            *attention_core(c.n_heads, c.n_kv_heads, c.d_head, traits=("causal", "laid_by_head")),
             linear("c_proj", embed, heads, bias=c.bias, transposed=transposed),
         ),
         component="attention",

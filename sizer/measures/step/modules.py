@@ -105,11 +105,12 @@ def eager_attention(
     cast: Callable[[Tensor], Tensor],
     upcast: bool,
     in_fp32: bool,
+    copied: bool,
 ) -> tuple[Tensor, Tensor]:
     """Scores, softmax and mixing, each an op of its own.
 
     `cast`: to the type of matrix products. `upcast`: the softmax is written in fp32 and goes back
-    to the type of the queries; without it, to that of the values. `in_fp32`: autocast does that.
+    to the type of the queries; without it, to that of the values. `in_fp32`: autocast does that. `copied`: the result is laid out in order.
     """
     keys = repeat_kv(tape, k, q.shape[1])
     values = repeat_kv(tape, v, q.shape[1])
@@ -121,7 +122,9 @@ def eager_attention(
     else:
         weights = _softmax(tape, weights, in_fp32=in_fp32)
         weights = ops.to(tape, weights, v.dtype)
-    return ops.transpose(tape, _product(tape, weights, values, cast), 1, 2), weights
+    out = _product(tape, weights, values, cast)
+    out = ops.transpose(tape, out, 1, 2)
+    return (ops.contiguous(tape, out) if copied else out), weights
 
 
 def _softmax(tape: Tape, x: Tensor, *, in_fp32: bool) -> Tensor:
@@ -143,7 +146,8 @@ def causal_loss(tape: Tape, logits: Tensor, labels: Tensor) -> Tensor:
     batch, length, vocab = logits.shape
     logits = ops.to(tape, logits, "fp32")
     labels = tape.new("constant_pad_nd", (batch, length + 1), "int64")
-    moved = tape.new("clone", (batch, length), "int64")
+    # All but the first of each sequence, laid out in order: of one sequence that is a view.
+    moved = ops.contiguous(tape, ops.without_first(tape, labels))
     logits = ops.reshape(tape, logits, (batch * length, vocab))
     moved = ops.view(moved, (batch * length,), None)
     return ops.cross_entropy(tape, logits, moved)

@@ -120,6 +120,12 @@ def part(tape: Tape, x: Tensor, width: Dim) -> Tensor:
     return y
 
 
+def without_first(tape: Tape, x: Tensor) -> Tensor:
+    """All but the first of the last axis, without a graph."""
+    shape = (*x.shape[:-1], x.shape[-1] - 1)
+    return view(x, shape, None if tape.symbolic else _in_order(shape, x.strides or steps(x.shape)))
+
+
 def split(tape: Tape, x: Tensor, widths: Sequence[Dim]) -> list[Tensor]:
     """The last axis cut into pieces; backward, one tensor is put together of theirs."""
     strides = None if tape.symbolic else x.strides or steps(x.shape)

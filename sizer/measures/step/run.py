@@ -241,10 +241,18 @@ class Run:
             out = ops.transpose(tape, ops.attention(tape, q, k, v), 1, 2)
             return ops.contiguous(tape, out)
         out, weights = modules.eager_attention(
-            tape, q, k, v, self.mask, cast=self.cast, upcast="fp32_softmax" in core.traits, in_fp32=self.autocast
+            tape,
+            q,
+            k,
+            v,
+            self.mask,
+            cast=self.cast,
+            upcast="fp32_softmax" in core.traits,
+            in_fp32=self.autocast,
+            copied="laid_by_head" not in core.traits,
         )
         self.held.append(weights)
-        return ops.contiguous(tape, out) if "fp32_softmax" in core.traits else out
+        return out
 
 
 def joined(path: str, name: str) -> str:
@@ -455,6 +463,18 @@ def train(
     run.lumps.clear()
     if backward:
         tape.backward(out[0])
+
+
+def prefill(run: Run, tree: Module, plans: list[list[tuple[list[int], Dim]]]) -> None:
+    """A forward pass without a graph, with the logits of the last token alone."""
+    tape = run.tape
+    tape.checkpointed = True
+    ids = tape.new("input_ids", (run.batch, run.length), "int64")
+    body = tree.children[0]
+    assert isinstance(body, Module)
+    hidden = _body(run, body, plans, ids)
+    last = ops.view(hidden, (run.batch, 1, hidden.shape[-1]), None)
+    run.chain(tree.children[1:], "", last)
 
 
 def forward(

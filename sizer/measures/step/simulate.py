@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sizer.core.dims import Dim
 from sizer.core.poly import symbol
 from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
-from sizer.measures.step.run import SHOWN, Run, blocks, runs_of, train
+from sizer.measures.step.run import SHOWN, Run, blocks, prefill, runs_of, train
 from sizer.measures.step.tape import Tape
 
 if TYPE_CHECKING:
@@ -60,6 +60,15 @@ class Settings:
         return symbol("B"), symbol("T")
 
 
+def settings(*, lora: LoRA | str | None = None, frozen: Iterable[str] = (), **rest: Any) -> Settings:
+    """Settings from what a caller gives: a LoRA may be text, `r=8,target=q_proj+v_proj`."""
+    if isinstance(lora, str):
+        from sizer.measures.lora import parse
+
+        lora = parse(lora)
+    return Settings(lora=lora, frozen=tuple(frozen), **rest)
+
+
 def step(
     model: Model,
     settings: Settings,
@@ -97,6 +106,22 @@ def step(
     )
     train(run, lettered or tree, plans, task, backward=backward)
     return tape
+
+
+def infer(model: Model, settings: Settings, precision: str) -> Dim:
+    """The most that a forward pass without a graph holds, the logits of the last token included."""
+    tree = model.tree("transformers")
+    tape = Tape()
+    run = Run(
+        tape,
+        batch=settings.batch_size,
+        length=settings.seq_len,
+        precision=precision,
+        attention=settings.attention,
+        checkpointing=False,
+    )
+    prefill(run, tree, [runs_of(block) for block in blocks(tree)])
+    return tape.peaks["forward"].n_bytes
 
 
 def described(model: Model, tree: Module) -> Module:

@@ -71,7 +71,7 @@ class Tensor:
 class Node:
     """An op in the graph: what its backward pass computes, and where that goes."""
 
-    __slots__ = ("again", "backward", "edges", "keeper", "n_inputs", "order", "place")
+    __slots__ = ("again", "again_run", "backward", "edges", "keeper", "n_inputs", "order", "place")
 
     def __init__(
         self, order: int, backward: Backward | None, edges: tuple[Edge | None, ...], place: str
@@ -84,6 +84,7 @@ class Node:
         # Of a checkpointed block: runs it again and answers its last op.
         self.again: Callable[[], Node] | None = None
         self.keeper: Any = None
+        self.again_run = False
 
 
 # Where a gradient goes: a node, which of its outputs it belongs to, and the shape and type wanted.
@@ -258,6 +259,7 @@ class Tape:
         self.order += 1
         node = Node(self.order, backward, tuple(map(self._edge, inputs)), self.module)
         node.n_inputs = len(outputs)
+        node.again_run = self.stop_at >= 0
         for slot, output in enumerate(outputs):
             output.node, output.slot, output.needs_grad = node, slot, True
         if self.armed and self.keeper is not None:
@@ -304,6 +306,9 @@ class Tape:
                 heappush(queue, (-root.order, ticket := ticket + 1, root))
                 continue
             found: list[Tensor | None] = list(node.backward(*gradients))
+            if node.again_run:
+                # What a second run saved is handed over when it is asked for, and not kept on.
+                node.backward = None
             for i, (edge, gradient) in enumerate(zip(node.edges, found, strict=True)):
                 if edge is not None and gradient is not None:
                     found[i] = self._fitted(gradient, edge[2], edge[3])
