@@ -128,15 +128,15 @@ def from_dict(
     overrides: Mapping[str, Any] | None = None,
 ) -> Model:
     """The model of the contents of a Hugging Face `config.json`."""
-    from sizer.architectures.registry import architecture, hf_reader
+    from sizer.architectures import registry
     from sizer.sources.hf_config import overridden, read
     from sizer.sources.values import validated
 
     changed = overridden(values, overrides or {})
     hf = read(changed, cls=cls, name=name)
     try:
-        reading = hf_reader(hf.model_type)(hf)
-        given = validated(reading.given, architecture(reading.architecture).config)
+        reading = registry.read(hf)
+        given = validated(reading.given, registry.architecture(reading.architecture).config)
     except InvalidConfig as error:
         message = str(error)
         raise InvalidConfig(message if message.startswith(name) else f"{name}: {message}") from None
@@ -150,6 +150,15 @@ def from_dict(
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
     model.unknown_keys = hf.unknown_keys()
+    if model.mtp_params:
+        model.assumptions.append(
+            f"{model.mtp_params:,} parameters of layers for multi-token prediction are in the published "
+            "files and not in the count; count_mtp=true counts them"
+        )
+    if hf.own_class:
+        model.assumptions.append(
+            f"{hf.cls} is the repository's own code, taken for {hf.model_type} of transformers"
+        )
     return model
 
 

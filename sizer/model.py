@@ -112,6 +112,14 @@ class Model:
             sources=self.sources,
         )
 
+    @cached_property
+    def mtp_params(self) -> int:
+        """Parameters of layers for multi-token prediction that the files have and the count has not."""
+        if getattr(self.config, "mtp_layers", None) is None or self.config.count_mtp:  # type: ignore[attr-defined]
+            return 0
+        counted: int = self.with_values(count_mtp=True).count().total
+        return counted - int(self.count().total)
+
     # -- measures -----------------------------------------------------------------------------
 
     def count(self) -> Count:

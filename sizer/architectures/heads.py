@@ -16,6 +16,8 @@ def with_head(
     *,
     prefix: str = "model",
     embedding: str = "embed_tokens",
+    head: str = "lm_head",
+    classifier: str = "score",
     bias: bool = False,
     qa_prefix: str = "transformer",
     token_bias: bool = True,
@@ -23,7 +25,7 @@ def with_head(
     """A decoder under `prefix` with the head of its task; the bare decoder has no prefix.
 
     The head of a language model is tied to the embedding where `c.tie_embeddings` says so; its
-    `bias`, where it has one, is its own.
+    `bias`, where it has one, is its own. `head`, `classifier`: what it and a classifier are called.
     `qa_prefix`: the decoder's name below a question-answering head; most families of transformers
     still say "transformer" there, the later ones "model".
     `token_bias`: the head that labels tokens has a bias.
@@ -33,13 +35,13 @@ def with_head(
         return Module("", model)
     if c.task == "causal":
         tied_to = f"{prefix}.{embedding}.weight" if c.tie_embeddings else None
-        head = linear("lm_head", vocab, embed, bias=bias, tied_to=tied_to, component="head")
+        top = linear(head, vocab, embed, bias=bias, tied_to=tied_to, component="head")
     elif c.task == "qa":
         prefix = qa_prefix
-        head = linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head")
+        top = linear("qa_outputs", Axis("span", 2), embed, bias=True, component="head")
     else:
-        head = linear("score", labels, embed, bias=c.task == "token" and token_bias, component="head")
-    return Module("", (Module(prefix, model), head))
+        top = linear(classifier, labels, embed, bias=c.task == "token" and token_bias, component="head")
+    return Module("", (Module(prefix, model), top))
 
 
 def with_named_head(
@@ -71,3 +73,12 @@ def with_named_head(
     else:
         top = linear(classifier, Axis("labels", c.n_labels), embed, component="head")
     return Module("", (Module(prefix, model), top))
+
+
+def with_parts(tree: Module, c: Any, *parts: Module) -> Module:
+    """A tree of `with_head` with more parts beside its blocks, below its head."""
+    if c.task == "base":
+        return tree._replace(children=(*tree.children, *parts))
+    model, *heads = tree.children
+    assert isinstance(model, Module)
+    return tree._replace(children=(model._replace(children=(*model.children, *parts)), *heads))

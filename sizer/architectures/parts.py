@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.registry import architecture, hf_reader
+from sizer.architectures.registry import architecture, read
 from sizer.core.config import Config, symbolic
 from sizer.core.record import Record
 from sizer.core.tree import Buffer, Leaf, Module, Param
@@ -51,7 +51,7 @@ class Part(Record):
 
 def part_of(hf: HFConfig) -> Part:
     """The part that a nested configuration describes, read by the reader of its own type."""
-    reading = hf_reader(hf.model_type)(hf)
+    reading = read(hf)
     return Part(reading.architecture, reading.given)
 
 

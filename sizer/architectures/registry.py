@@ -61,6 +61,15 @@ def architecture(name: str) -> Architecture:
     return found
 
 
+def read(hf: HFConfig) -> Reading:
+    """What the reader of a configuration's model type makes of it.
+
+    A type that is another under a name of its own is read by the other's reader, if it has none.
+    """
+    model_type = hf.model_type if hf.model_type in HF_MODULES else hf.read_as
+    return hf_reader(model_type)(hf)
+
+
 def hf_reader(model_type: str) -> Callable[[HFConfig], Reading]:
     """The reader of a Hugging Face model type's configurations."""
     if model_type not in HF_MODULES:

@@ -42,6 +42,7 @@ LETTERS = {
     "seq_len": "T",
     "batch_size": "B",
     "n_labels": "Nl",
+    "mtp_layers": "Lp",
 }
 
 MEANINGS = {
@@ -65,6 +66,7 @@ MEANINGS = {
     "seq_len": "tokens a sequence",
     "batch_size": "sequences",
     "n_labels": "labels of the classification head",
+    "mtp_layers": "layers that predict tokens further ahead",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sizer.core.dims import Dim
 from sizer.core.tree import Axis, Buffer, Leaf, Module, Op, Param, State
 
@@ -173,3 +175,18 @@ def stacked(name: str, experts: Axis, top_k: Dim, out: Axis, inp: Axis) -> Param
 def buffer(name: str, *axes: Axis, persistent: bool = True, component: str = "other") -> Buffer:
     """A stored tensor that is not learned."""
     return Buffer(name, axes, persistent, component)
+
+
+def renamed(module: Module, names: Mapping[str, str]) -> Module:
+    """The same tree with other names, for a checkpoint that has its own.
+
+    >>> renamed(Module("attn", (Param("scale", ()),)), {"attn": "attention"}).name
+    'attention'
+    """
+    children = tuple(
+        renamed(child, names)
+        if isinstance(child, Module)
+        else child._replace(name=names.get(child.name, child.name))
+        for child in module.children
+    )
+    return module._replace(name=names.get(module.name, module.name), children=children)

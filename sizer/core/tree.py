@@ -30,15 +30,25 @@ class Axis(Record):
 
     `unit` is the granule a shard may not split: the width of a head, for an axis of heads.
     `parts` are the axes that were laid end to end, as in a fused query-key-value projection.
+    `padded` is the size of the tensor where it has more rows than mean anything: names and shapes
+    show it, and counts do not.
     """
 
-    __slots__ = ("name", "parts", "size", "unit")
+    __slots__ = ("name", "padded", "parts", "size", "unit")
 
-    def __init__(self, name: str, size: Dim, unit: Dim = 1, parts: tuple[Axis, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        size: Dim,
+        unit: Dim = 1,
+        parts: tuple[Axis, ...] = (),
+        padded: Dim | None = None,
+    ) -> None:
         self.name = name
         self.size = size
         self.unit = unit
         self.parts = parts
+        self.padded = padded
 
     def __mul__(self, times: int) -> Axis:
         """The same axis `times` over, end to end: `3 * heads` for a fused q, k and v."""
@@ -345,7 +355,8 @@ def _walk(
         else:
             rows.append(
                 Row(
-                    dotted + child.name,
+                    # A leaf without a name is its module itself: an item of a list of tensors.
+                    dotted + child.name if child.name else prefix,
                     child,
                     child.component or component,
                     kind,

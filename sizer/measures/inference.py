@@ -107,7 +107,9 @@ def _inference(
         tree = model.tree("transformers")
         if model.config.task == "causal" and all(block.flow == "block" for block in blocks(tree)):
             activations = infer(model, settings, "fp32" if width == 4 else "bf16")
-            notes.append("activations: PyTorch's forward pass without a graph, logits of the last token alone")
+            notes.append(
+                "activations: PyTorch's forward pass without a graph, logits of the last token alone"
+            )
         else:
             activations = _widest(rows, batch, length) * width + logits
             notes.append("activations: the widest linear layer's input and output, and the residual stream")
@@ -157,7 +159,12 @@ def _widest(rows: Sequence[Row], batch: Dim, length: Dim) -> Dim:
     widest = 0
     for row in rows:
         leaf = row.leaf
-        if isinstance(leaf, Param) and leaf.use == "matmul" and row.component != "head" and len(leaf.axes) == 2:
+        if (
+            isinstance(leaf, Param)
+            and leaf.use == "matmul"
+            and row.component != "head"
+            and len(leaf.axes) == 2
+        ):
             a, b = (axis.size for axis in leaf.axes)
             widest = max(widest, a + b + min(a, b))
     if not widest:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim
 from sizer.core.poly import Poly, as_poly
 from sizer.core.record import Record
-from sizer.core.tree import Axis, Buffer, Param, Row, walk
-from sizer.errors import InvalidConfig
-from sizer.measures.lora import LoRA, adapters
+from sizer.core.tree import Buffer, Param, Row, walk
+from sizer.measures.lora import adapters
 from sizer.measures.optimizers import Optimizer, Weight, optimizer_named, step_bytes
 from sizer.measures.step.simulate import Settings, step
 from sizer.measures.step.tape import BYTES, Moment, Tape
@@ -158,9 +157,7 @@ def training_formula(
 
     At other sizes another moment may be the largest; the form is that of this one.
     """
-    numbers = training(
-        model, settings, optimizer=optimizer, foreach=foreach, master_weights=master_weights
-    )
+    numbers = training(model, settings, optimizer=optimizer, foreach=foreach, master_weights=master_weights)
     chosen = optimizer_named(optimizer)
     run = step(model, settings)
     rows = walk(model.symbolic_tree("transformers"))
@@ -256,7 +253,12 @@ def _assumptions(
     notes = [
         "what PyTorch's tensors take; allocator rounding, workspaces and fragmentation come on top",
         "no dropout; gradients are freed before the next forward pass",
-        "attention: " + ("op by op" if settings.attention == "eager" else "a fused kernel that keeps q, k, v, its output and a number for each query"),
+        "attention: "
+        + (
+            "op by op"
+            if settings.attention == "eager"
+            else "a fused kernel that keeps q, k, v and its output"
+        ),
     ]
     if model.architecture not in MEASURED:
         notes.append(f"{model.architecture} is taken to run as its builder says; its step was not measured")

@@ -92,18 +92,26 @@ OPTIMIZERS: dict[str, Optimizer] = {
         _adam_8bit, "bitsandbytes optim/optimizer.py: blocks of 256, below 4,096 elements in 32 bits"
     ),
     "adafactor": Optimizer(
-        _adafactor, "torch.optim.Adafactor: a row and a column of second moments (Shazeer, Stern 2018, 1804.04235)"
+        _adafactor,
+        "torch.optim.Adafactor: a row and a column of second moments (Shazeer, Stern 2018, 1804.04235)",
     ),
-    "lion": Optimizer(_copies(1, step=False), "Chen et al. 2023, arXiv:2302.06675, algorithm 2: one momentum"),
+    "lion": Optimizer(
+        _copies(1, step=False), "Chen et al. 2023, arXiv:2302.06675, algorithm 2: one momentum"
+    ),
     "muon": Optimizer(
         _muon, "torch.optim.Muon: one momentum for hidden matrices; AdamW for embeddings, head and vectors"
     ),
     "shampoo": Optimizer(
         _shampoo,
-        "Gupta et al. 2018, arXiv:1802.09568, algorithm 1: L [m, m] and R [n, n] in fp32; a diagonal for vectors",
+        "Gupta et al. 2018, arXiv:1802.09568, algorithm 1: L [m, m] and R [n, n] in fp32, vectors diagonal",
     ),
 }
-_ALIASES = {"adam8bit": "adamw-8bit", "adamw8bit": "adamw-8bit", "adam-8bit": "adamw-8bit", "sgd-momentum": "momentum"}
+_ALIASES = {
+    "adam8bit": "adamw-8bit",
+    "adamw8bit": "adamw-8bit",
+    "adam-8bit": "adamw-8bit",
+    "sgd-momentum": "momentum",
+}
 
 
 def optimizer_named(name: str) -> Optimizer:

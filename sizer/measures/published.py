@@ -36,7 +36,13 @@ class Published(Record):
 
 
 def published(
-    model: Model, name: str, *, batch_size: int = 1, seq_len: int = 1024, checkpointing: str = "none", gpus: int = 1
+    model: Model,
+    name: str,
+    *,
+    batch_size: int = 1,
+    seq_len: int = 1024,
+    checkpointing: str = "none",
+    gpus: int = 1,
 ) -> Published:
     """A published formula by name, for this model.
 
@@ -58,7 +64,7 @@ def _korthikanti(model: Model, b: int, s: int, checkpointing: str, gpus: int) ->
     for row in model.rows():
         if isinstance(row.leaf, Op) and row.leaf.kind == "attention":
             layers += row.visits
-            scores += row.visits * row.leaf.sizes["heads"]  # type: ignore[operator]
+            scores += row.visits * row.leaf.sizes["heads"]
     h = getattr(model.config, "d_model", None)
     if not layers or h is None:
         raise InvalidConfig(f"{model.name}: the formula is of transformer layers, and there are none")

@@ -42,7 +42,7 @@ def of_row(row: Row) -> Iterator[Tensor]:
     leaf = row.leaf
     if not isinstance(leaf, Param | Buffer):
         return
-    shape = tuple(axis.size for axis in leaf.axes)
+    shape = tuple(axis.size if axis.padded is None else axis.padded for axis in leaf.axes)
     axes = tuple(axis.name for axis in leaf.axes)
     is_param = isinstance(leaf, Param)
     kind = "param" if is_param else "buffer"

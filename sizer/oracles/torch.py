@@ -52,6 +52,11 @@ def transformers_module(values: dict[str, Any], cls: str) -> Any:
     transformers = _import_transformers()
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    if values["model_type"] not in CONFIG_MAPPING:
+        raise BadInput(
+            f"{values['model_type']} models run on code of their own repository, which sizer never runs, "
+            "so there is no torch module to compare with"
+        )
     config = CONFIG_MAPPING[values["model_type"]].from_dict(dict(values))
     return getattr(transformers, cls)(config)
 

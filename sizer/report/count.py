@@ -42,7 +42,7 @@ def report(model: Model, *, by: str = "component", depth: int | None = None) -> 
         return View(
             table=_table(found, by, entries),
             above=[f"{model.name}  ({model.architecture})"],
-            below=[*_below(found, rows), *_legend(model, entries)],
+            below=[*_below(model, found, rows), *_legend(model, entries)],
             notes=notes(model, CONVENTIONS),
         )
 
@@ -198,7 +198,7 @@ def _table(found: Count, by: str, entries: list[Entry]) -> Table:
     )
 
 
-def _below(found: Count, rows: Iterable[Row]) -> list[str]:
+def _below(model: Model, found: Count, rows: Iterable[Row]) -> list[str]:
     lines = [
         f"total          {found.total:>18,}  ({units.count(found.total)})",
         f"active         {found.active:>18,}"
@@ -226,6 +226,11 @@ def _below(found: Count, rows: Iterable[Row]) -> list[str]:
     lines += [
         f"buffers        {elements:>18,}  {name}, not in the total" for name, elements in buffers.items()
     ]
+    if model.mtp_params:
+        lines.append(
+            f"prediction     {model.mtp_params:>18,}  layers for multi-token prediction, not in the total "
+            "(--set count_mtp=true)"
+        )
     return lines
 
 

@@ -50,9 +50,8 @@ def train_report(
         Line("optimizer state", found.optimizer_bytes, optimizer),
         Line("activations", found.activations_bytes, "kept for the backward pass"),
     ]
-    below = [
-        f"peak {size(found.peak_bytes, unit)} ({found.peak_bytes:,} bytes) in the {found.moment}; {found.label}",
-    ]
+    peak = f"peak {size(found.peak_bytes, unit)} ({found.peak_bytes:,} bytes)"
+    below = [f"{peak} in the {found.moment}; {found.label}"]
 
     def view() -> View:
         more = [*below]
@@ -181,7 +180,9 @@ def ledger_report(model: Model, settings: Settings, *, unit: str) -> Report:
         return View(
             table=Table(headers, rows, numbers=(4, 5), records=_records(found)),
             above=[f"{model.name}  ({model.architecture})"],
-            below=[f"{found.n_tensors:,} tensors; {size(found.total, unit)} ({found.total:,} bytes) of storage"],
+            below=[
+                f"{found.n_tensors:,} tensors, {size(found.total, unit)} ({found.total:,} bytes) of storage"
+            ],
             notes=notes(model),
         )
 

@@ -2,7 +2,9 @@
 
 A reader in `sizer.architectures` asks an `HFConfig` for keys in the words of transformers and
 answers with a `Reading` (`sizer.architectures.registry`). What a file leaves out takes the default
-of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`.
+of that model type, read off transformers and kept in `presets/huggingface/model_types.jsonl`. Types
+that transformers does not build, since their repositories bring code of their own, are in
+`remote_types.jsonl` beside it, written by hand.
 """
 
 from __future__ import annotations
@@ -60,7 +62,6 @@ _USUAL = (
     "base",
 )
 
-
 # Keys of any file, whatever its model type.
 _ALWAYS_KNOWN = (
     "model_type",
@@ -77,9 +78,8 @@ _ALWAYS_KNOWN = (
     "tokenizer_class",
     "is_decoder",
 )
-
-# Names that a model type had in files of before transformers knew it.
-_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
+# What one may ask of a file in our own words, whatever its model type.
+_SWITCHES = ("count_mtp",)
 
 
 class HFConfig(Mapping[str, Any]):
@@ -94,6 +94,7 @@ class HFConfig(Mapping[str, Any]):
     ) -> None:
         self.values_in_file = values
         self.model_type: str = record.get("model_type", "")
+        self.read_as: str = record.get("same_as", self.model_type)
         self.cls = cls
         self.name = name
         self.asked: set[str] = set()
@@ -127,6 +128,15 @@ class HFConfig(Mapping[str, Any]):
             return default
         return self[key]
 
+    def per_layer(self, key: str, n_layers: int) -> list[Any] | None:
+        """A list with an entry for each layer, or `None`; one that is too short is an error."""
+        values = self.get(key)
+        if values is None:
+            return None
+        if not isinstance(values, list | tuple) or len(values) < n_layers:
+            raise InvalidConfig(f"{self.name}: {key} must be a list of {n_layers} entries, one a layer")
+        return list(values[:n_layers])
+
     def given(self, key: str) -> bool:
         """Whether the file itself has the key, under any of its names."""
         return any(spelling in self.values_in_file for spelling in (key, *self._spellings(key)))
@@ -145,14 +155,25 @@ class HFConfig(Mapping[str, Any]):
             if self.cls in classes and task != "pretraining":
                 return str(task)
         for ending in sorted(_ENDINGS, key=len, reverse=True):
-            if self.cls.endswith(ending):
+            if self.cls.endswith(ending) and not (ending == "Model" and self.own_class):
                 return _ENDINGS[ending]
+        if self.own_class:
+            raise BadInput(
+                f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
+                f"not know; --class {usual_class(self._record)} counts it as a {self.model_type}"
+            )
         raise UnknownName(
             "class",
             self.cls,
             [c for cs in self._record.get("classes", {}).values() for c in cs],
             hint=f"known for {self.model_type}",
         )
+
+    @property
+    def own_class(self) -> bool:
+        """Whether the class is one of the repository's own code that is not known by name."""
+        mine = own_classes(self.values_in_file).values()
+        return self.cls in mine and self.cls not in _classes(self._record)
 
     @property
     def n_labels(self) -> int:
@@ -180,6 +201,7 @@ class HFConfig(Mapping[str, Any]):
             *self._record.get("ignored", ()),
             *self._record.get("nested", {}),
             *_ALWAYS_KNOWN,
+            *_SWITCHES,
         }
         unknown = [key for key in self.values_in_file if key not in known and not key.startswith("_")]
         for key in unknown:
@@ -238,22 +260,46 @@ class HFConfig(Mapping[str, Any]):
 
 def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(_OLDER_NAMES.get(model_type, model_type))
+    line = _lines().get(model_type)
     if line is None:
         raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
     record: dict[str, Any] = json.loads(line)
+    if "same_as" in record:
+        # A type that is another under a name, and with defaults, of its own.
+        base = record_of(record["same_as"])
+        merged = {
+            key: {**base.get(key, {}), **record.get(key, {})} for key in ("defaults", "aliases", "classes")
+        }
+        return {**base, **record, **merged}
     return record
 
 
 @cache
 def _lines() -> dict[str, str]:
-    # The file has a line for each of hundreds of types; only the one asked for is parsed.
-    path = os.path.join(directory("huggingface"), "model_types.jsonl")
+    # The files have a line for each of hundreds of types; only the one asked for is parsed.
     start = '{"model_type":"'
-    with open(path, encoding="utf-8") as file:
-        return {
-            line[len(start) : line.index('"', len(start))]: line for line in file if line.startswith(start)
-        }
+    lines: dict[str, str] = {}
+    for name in ("model_types.jsonl", "remote_types.jsonl"):
+        with open(os.path.join(directory("huggingface"), name), encoding="utf-8") as file:
+            for line in file:
+                if line.startswith(start):
+                    lines[line[len(start) : line.index('"', len(start))]] = line
+    return lines
+
+
+def language_model(hf: HFConfig, model_type: str) -> HFConfig:
+    """The configuration of a multimodal model's language model, for a class that is that alone.
+
+    Its keys stand in `text_config`, or in the file itself where there is none.
+    """
+    known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
+    if hf.cls not in known:
+        raise UnknownName(
+            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
+        )
+    if hf["text_config"] is None:
+        return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
+    return hf.nested("text_config", model_type)
 
 
 def model_type_of_class(cls: str) -> list[str]:
@@ -263,8 +309,7 @@ def model_type_of_class(cls: str) -> list[str]:
 
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:
     """A configuration with its model type and its class decided."""
-    architectures = values.get("architectures")
-    named = cls or (architectures[0] if isinstance(architectures, list) and architectures else None)
+    named = cls or _named(values)
     model_type = values.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         candidates = model_type_of_class(str(named)) if named else []
@@ -274,10 +319,54 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
                 "or --class with the name of its class"
             )
         model_type = candidates[0]
-    record = record_of(model_type)
+    record = record_of(_own_code_type(model_type, named, values) or model_type)
     if not isinstance(named, str) or not named:
         named = usual_class(record)
     return HFConfig(values, record, named, name)
+
+
+def _named(values: Mapping[str, Any]) -> Any:
+    architectures = values.get("architectures")
+    return architectures[0] if isinstance(architectures, list) and architectures else None
+
+
+def _own_code_type(model_type: str, cls: Any, values: Mapping[str, Any]) -> str | None:
+    """The type of a file whose own code says more than its `model_type`, which is another's.
+
+    Its record names that type in `instead_of`. The two are told apart by a class that the other
+    type has not, by the configuration that `auto_map` points to, or by keys that mark such a file.
+    """
+    config = own_classes(values).get("AutoConfig")
+    for record in _instead().get(model_type, ()):
+        own = cls in _classes(record) and cls not in _classes(record_of(model_type))
+        marked = any(key in values for key in record.get("marked_by", ()))
+        if own or marked or config in record["config_classes"]:
+            return str(record["model_type"])
+    return None
+
+
+def _classes(record: Mapping[str, Any]) -> list[str]:
+    return [name for names in record.get("classes", {}).values() for name in names]
+
+
+@cache
+def _instead() -> dict[str, list[dict[str, Any]]]:
+    """The types that files give another's name, by that name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in _lines().values():
+        if '"instead_of"' in line:
+            record = json.loads(line)
+            for name in record["instead_of"]:
+                found.setdefault(name, []).append(record)
+    return found
+
+
+def own_classes(values: Mapping[str, Any]) -> dict[str, str]:
+    """The classes that the repository of a file brings itself, by what transformers loads them as."""
+    auto_map = values.get("auto_map")
+    if not isinstance(auto_map, Mapping):
+        return {}
+    return {key: value.rpartition(".")[2] for key, value in auto_map.items() if isinstance(value, str)}
 
 
 def usual_class(record: Mapping[str, Any]) -> str:
@@ -295,7 +384,8 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     if not overrides:
         return dict(values)
     changed: dict[str, Any] = {}
-    record = record_of(str(values.get("model_type", "")))
+    model_type = str(values.get("model_type", ""))
+    record = record_of(_own_code_type(model_type, _named(values), values) or model_type)
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
         spelled = _spelled(key, known, record)
@@ -306,7 +396,7 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    if key in known or key in record.get("ignored", ()):
+    if key in known or key in record.get("ignored", ()) or key in _SWITCHES:
         return key
     name = canonical_name(key)
     for spelling in (name, *ALIASES.get(name, ())):

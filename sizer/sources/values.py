@@ -57,6 +57,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "n_dense_layers": ("first_k_dense_replace", "leading_dense_block_count"),
     "q_lora_rank": ("attention.q_lora_rank",),
     "kv_lora_rank": ("attention.kv_lora_rank",),
+    "d_nope": ("qk_nope_head_dim",),
+    "d_rope": ("qk_rope_head_dim",),
+    "d_value": ("v_head_dim",),
+    "n_index_heads": ("index_n_heads",),
+    "d_index": ("index_head_dim",),
+    "index_top_k": ("index_topk",),
     "d_state": ("state_size", "ssm.state_size", "ssm_state_size", "mamba_d_state"),
     "window": ("sliding_window", "attention.sliding_window", "window_size"),
     "seq_len": ("sequence_length",),
@@ -65,6 +71,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "n_decoder_layers": ("num_decoder_layers", "decoder_layers"),
     "qkv_bias": (),
     "n_token_types": ("type_vocab_size",),
+    "mtp_layers": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers"),
 }
 _CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 _CANONICAL |= {code: name for name, code in LETTERS.items() if name in ALIASES}

@@ -36,6 +36,9 @@ class Names(NamedTuple):
     `qkv`: three projections, or one that computes all three at once.
     `mlp`: gate, up and down; of a gated MLP with two, the first computes gate and up at once.
     `rotary`: the modules that hold the frequencies of the rotary positions.
+    `layer_rotary`: the same inside each layer's attention, where the checkpoint stores them.
+    `positions`: the table of learned positions; "" for none.
+    `head`, `classifier`: the head of the language model, and that of a classification.
     `qa`: the decoder below a question-answering head.
     """
 
@@ -45,9 +48,14 @@ class Names(NamedTuple):
     attention: str = "self_attn"
     qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
     output: str = "o_proj"
+    feed_forward: str = "mlp"
     mlp: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     final_norm: str = "norm"
     rotary: tuple[str, ...] = ("rotary_emb",)
+    layer_rotary: str = ""
+    positions: str = ""
+    head: str = "lm_head"
+    classifier: str = "score"
     qa: str = "transformer"
 
 
@@ -143,15 +151,16 @@ def decoder(c: DecoderConfig) -> Module:
         names.block,
         (
             residual(*before_attn, attn, *after_attn),
-            residual(*before_mlp, feed_forward(c, names=names), *after_mlp),
+            residual(*before_mlp, feed_forward(c, names.feed_forward, names=names), *after_mlp),
         ),
         repeat=c.n_layers,
         flow="block",
     )
     model = (
         _token_embedding(c, embed),
+        *_learned_positions(c, embed),
         block,
-        norm(c, names.final_norm, embed),
+        *norms_named(c, names.final_norm, embed),
         *_rotary_tables(c),
     )
     return with_head(
@@ -160,6 +169,8 @@ def decoder(c: DecoderConfig) -> Module:
         prefix=names.model,
         embedding=names.embedding,
         qa_prefix=names.qa,
+        head=names.head,
+        classifier=names.classifier,
         bias=c.head_bias,
         token_bias=c.token_bias,
     )
@@ -170,6 +181,11 @@ def _token_embedding(c: DecoderConfig, embed: Axis) -> Module:
     if c.embed_scale and c.layout == "transformers":
         return table._replace(children=(*table.children, buffer("embed_scale", persistent=False)))
     return table
+
+
+def _learned_positions(c: DecoderConfig, embed: Axis) -> tuple[Module, ...]:
+    name = c.module_names.positions
+    return (embedding(name, Axis("context", c.n_ctx), embed, component="position"),) if name else ()
 
 
 def attention(
@@ -195,6 +211,7 @@ def attention(
             *qk_norms(c, heads, kv_heads),
             *((Param("sinks", (Axis("heads", c.n_heads),)),) if sinks else ()),
             *windowed_core(c),
+            *_stored_rotary(c, names.layer_rotary),
             linear(names.output, embed, embed if square_output else heads, bias=c.o_bias),
         ),
         component="attention",
@@ -226,16 +243,20 @@ def _list_of_norms(name: str, count: Dim, head: Axis) -> Module:
     return Module(name, (layer_norm("norms", head, bias=False)._replace(repeat=count),), component="norm")
 
 
+# Queries and keys are turned by their positions, and the softmax is written in fp32.
+ROTARY = ("causal", "rotary", "fp32_softmax")
+
+
 def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
     """Scores and mixing, over all tokens or the last W, by layer."""
-    rotary = {"traits": ("causal", "rotary", "fp32_softmax")}
     if c.window_layers is None:
-        core = attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, **rotary)
+        core = attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, traits=ROTARY)
         return (Module("", core),)
+    heads = c.n_heads, c.n_kv_heads, c.d_head
     full, windowed = c.window_layers.layers("full"), c.window_layers.layers("window")
     return (
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, **rotary), at=full),
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, **rotary), at=windowed),
+        Module("", attention_core(*heads, traits=ROTARY), at=full),
+        Module("", attention_core(*heads, window=c.window, traits=ROTARY), at=windowed),
     )
 
 
@@ -294,6 +315,13 @@ def rotary_buffers(
     half = Axis("rotary", divide(d_rotary, 2, names="d_rotary / 2"))
     names = (f"{kind}inv_freq", f"{kind}original_inv_freq")
     return (Module(name, tuple(buffer(n, half, persistent=False) for n in names)),)
+
+
+def _stored_rotary(c: DecoderConfig, name: str) -> tuple[Module, ...]:
+    if not name:
+        return ()
+    half = Axis("rotary", divide(c.d_rotary, 2, names="d_rotary / 2"))
+    return (Module(name, (buffer("inv_freq", half),)),)
 
 
 def _rotary_tables(c: DecoderConfig) -> Iterator[Module]:

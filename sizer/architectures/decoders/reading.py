@@ -22,7 +22,12 @@ MAX_LISTED_LAYERS = 100_000
 SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 
 
-def dense(hf: HFConfig, architecture: str = "llama", **given: Any) -> Reading:
+def dense(
+    hf: HFConfig,
+    architecture: str = "llama",
+    config: type[DecoderConfig] = DecoderConfig,
+    **given: Any,
+) -> Reading:
     """A decoder with the sizes of the file and the switches given.
 
     A switch that is not given keeps its default, whatever the file says: a model type that does
@@ -30,8 +35,8 @@ def dense(hf: HFConfig, architecture: str = "llama", **given: Any) -> Reading:
     """
     fixed = {
         field.name: field.default
-        for field in fields(DecoderConfig)
-        if field.name not in ("layout", "task", "tie_embeddings", *size_names(DecoderConfig))
+        for field in fields(config)
+        if field.name not in ("layout", "task", "tie_embeddings", *size_names(config))
     }
     fixed |= {"window": None, "act": activation(hf), "token_bias": token_bias(hf)}
     # A switch that the file sets to null is off.
@@ -39,7 +44,7 @@ def dense(hf: HFConfig, architecture: str = "llama", **given: Any) -> Reading:
         name: False if value is None and isinstance(fixed.get(name), bool) else value
         for name, value in given.items()
     }
-    return Reading(architecture, hf.fill(DecoderConfig, **{**fixed, **given}))
+    return Reading(architecture, hf.fill(config, **{**fixed, **given}))
 
 
 def activation(hf: HFConfig) -> str:

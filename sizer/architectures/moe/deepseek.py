@@ -1,113 +1,90 @@
-"""DeepSeek-V3: latent attention, leading dense blocks, then routed and shared experts."""
+"""DeepSeek-V2, V3 and V3.2, and their kin: latent attention, dense blocks, then routed experts."""
 
 from __future__ import annotations
 
-from sizer.architectures.decoders.decoder import rotary_buffers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.decoders.latent import (
+    LatentConfig,
+    latent_attention,
+    latent_model,
+    rotary_width,
+)
 from sizer.architectures.heads import with_head
-from sizer.architectures.registry import Architecture
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import buffer, embedding, gated_mlp, linear, rms_norm, routed_experts
-from sizer.core.tree import Axis, Layers, Module, Op, State, heads_axis
+from sizer.core.layers import buffer, gated_mlp, linear, rms_norm, routed_experts
+from sizer.core.pattern import Pattern
+from sizer.core.tree import Axis, Layers, Module, Op, Param
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
 
 
 @configuration
-class DeepseekConfig(Config):
+class DeepseekConfig(LatentConfig):
     """Sizes and switches of a DeepSeek-V3.
 
-    `d_nope`, `d_rope`: the parts of a query or key head without and with rotary positions.
+    `mlp_layers`: "dense" or "sparse" for each layer, where the dense ones do not simply lead.
+    `router_bias`: a bias that balances the router without a gradient; a buffer in transformers,
+    and with `router_bias_param` a parameter, as in the code of DeepSeek's own repositories.
+    `gated_norm_rank`: rank of the gate of A.X K2's norms. `mlp_norm`: A.X K1's norm after experts.
     """
 
-    d_model: Dim
-    n_layers: Dim
-    n_dense_layers: Dim
-    n_heads: Dim
-    kv_lora_rank: Dim
-    d_nope: Dim
-    d_rope: Dim
-    d_value: Dim
-    d_ff: Dim
+    n_dense_layers: Dim = 0
+    mlp_layers: Pattern | None = None
     d_ff_expert: Dim
     n_experts: Dim
-    top_k: Dim
-    vocab_size: Dim
+    top_k: Dim | None = None
     n_shared_experts: Dim | None = None
-    q_lora_rank: Dim | None = None
-    tie_embeddings: bool = False
-    attention_bias: bool = False
+    d_ff_shared: Dim | None = None
+    router_bias: bool = True
+    router_bias_param: bool = False
+    mlp_norm: bool = False
+    gated_norm_rank: Dim | None = None
 
-    letters = {"d_nope": "Dn", "d_rope": "Dr", "d_value": "Dv"}
+    letters = {**LatentConfig.letters, "mlp_layers": "L", "d_ff_shared": "Fs", "gated_norm_rank": "Rg"}
     meanings = {
-        "d_nope": "width of a query or key head without positions",
-        "d_rope": "width of its rotary part, shared by the heads",
-        "d_value": "width of a value head",
+        **LatentConfig.meanings,
+        "d_ff_shared": "hidden width of one shared expert",
+        "gated_norm_rank": "rank of the gate of a norm",
     }
 
     def __post_init__(self) -> None:
-        check_sizes(self)
+        super().__post_init__()
+        # DeepSeek-V2's configuration class leaves it open; no tensor depends on it.
+        self.derive(top_k=1, d_ff_shared=self.d_ff_expert)
 
 
 def deepseek(c: DeepseekConfig) -> Module:
     """DeepSeek-V3 (arXiv:2412.19437), with the tensor names of `DeepseekV3ForCausalLM`.
 
-    Source: transformers `modeling_deepseek_v3.py`. The bias that balances the router is a buffer:
-    it is stored, and no gradient changes it.
+    Source: transformers `modeling_deepseek_v3.py`, `_deepseek_v2`, `_deepseek_v32`,
+    `_glm_moe_dsa`, `_glm4_moe_lite`, `_axk1`, `_axk2`.
     """
-    embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
-    dense, sparse = _layers(c)
+    embed = Axis("embed", c.d_model)
+    dense, sparse = dense_and_sparse(c)
     block = Module(
         "layers",
         (
-            rms_norm("input_layernorm", embed),
+            *_block_norm(c, "input_layernorm", embed),
             latent_attention(c, embed),
-            rms_norm("post_attention_layernorm", embed),
-            gated_mlp("mlp", Axis("ffn", c.d_ff), embed)._replace(at=dense),
-            _experts(c, embed)._replace(at=sparse),
+            *_block_norm(c, "post_attention_layernorm", embed, plain=dense, gated=sparse),
+            gated_mlp("mlp", Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act)._replace(at=dense),
+            mixture(c, embed)._replace(at=sparse),
+            *_mlp_norm(c, embed, sparse),
         ),
         repeat=c.n_layers,
     )
-    model = (
-        embedding("embed_tokens", vocab, embed),
-        block,
-        rms_norm("norm", embed),
-        *rotary_buffers(c.d_rope, layout=c.layout),
-    )
-    return with_head(c, model)
+    return with_head(c, latent_model(c, embed, block))
 
 
-def latent_attention(c: DeepseekConfig, embed: Axis) -> Module:
-    """Multi-head latent attention: keys and values of all heads from one latent of rank Rk."""
-    kv_rank, rope = Axis("kv_rank", c.kv_lora_rank), Axis("rope", c.d_rope)
-    d_qk = c.d_nope + c.d_rope
-    queries = heads_axis("heads", c.n_heads, d_qk)
-    keys_values = heads_axis("heads", c.n_heads, c.d_nope + c.d_value)
-    values = heads_axis("heads", c.n_heads, c.d_value)
-    if c.q_lora_rank is None:
-        q_proj: tuple[Module, ...] = (linear("q_proj", queries, embed),)
-    else:
-        q_rank = Axis("q_rank", c.q_lora_rank)
-        q_proj = (
-            linear("q_a_proj", q_rank, embed, bias=c.attention_bias),
-            rms_norm("q_a_layernorm", q_rank),
-            linear("q_b_proj", queries, q_rank),
-        )
-    sizes = {"heads": c.n_heads, "kv_heads": c.n_heads, "d_qk": d_qk, "d_v": c.d_value, "window": None}
-    return Module(
-        "self_attn",
-        (
-            *q_proj,
-            linear("kv_a_proj_with_mqa", kv_rank + rope, embed, bias=c.attention_bias),
-            rms_norm("kv_a_layernorm", kv_rank),
-            linear("kv_b_proj", keys_values, kv_rank),
-            Op("core", "attention", sizes),
-            State("latent", per_token=c.kv_lora_rank + c.d_rope),
-            linear("o_proj", embed, values, bias=c.attention_bias),
-        ),
-        component="attention",
-    )
-
-
-def _layers(c: DeepseekConfig) -> tuple[Layers, Layers]:
+def dense_and_sparse(c: Any) -> tuple[Layers, Layers]:
+    """The layers with a dense MLP, and those with experts."""
+    if c.mlp_layers is not None:
+        return c.mlp_layers.layers("dense"), c.mlp_layers.layers("sparse")
     if isinstance(c.n_layers, int) and isinstance(c.n_dense_layers, int):
         n_dense = min(c.n_dense_layers, c.n_layers)
         dense, sparse = range(n_dense), range(n_dense, c.n_layers)
@@ -115,22 +92,176 @@ def _layers(c: DeepseekConfig) -> tuple[Layers, Layers]:
     return Layers(c.n_dense_layers), Layers(c.n_layers - c.n_dense_layers)
 
 
-def _experts(c: DeepseekConfig, embed: Axis) -> Module:
+def mixture(
+    c: Any,
+    embed: Axis,
+    *,
+    stacked: bool = False,
+    names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+) -> Module:
+    """The router, E routed experts of which a token visits k, and the shared ones as one MLP.
+
+    `stacked`: a checkpoint, too, has all experts of a layer in one tensor.
+    """
     experts = Axis("expert", c.n_experts)
     shared: tuple[Module, ...] = ()
     if c.n_shared_experts is not None:
-        width = Axis("ffn", c.n_shared_experts * c.d_ff_expert)
-        shared = (gated_mlp("shared_experts", width, embed, component="experts"),)
-    router = Module(
-        "gate",
-        (*linear("", experts, embed).children, buffer("e_score_correction_bias", experts)),
-        component="router",
-        kind="linear",
-    )
+        width = Axis("ffn", c.n_shared_experts * c.d_ff_shared)
+        shared = (gated_mlp("shared_experts", width, embed, bias=c.mlp_bias, act=c.act, names=names),)
     routed = routed_experts(
-        "experts", experts, c.top_k, Axis("expert_ffn", c.d_ff_expert), embed, layout=c.layout
+        "experts",
+        experts,
+        c.top_k,
+        Axis("expert_ffn", c.d_ff_expert),
+        embed,
+        layout="transformers" if stacked else c.layout,
+        act=c.act,
     )
-    return Module("mlp", (router, routed, *shared))
+    gate = router("gate", experts, embed, balanced=c.router_bias, learned=c.router_bias_param)
+    return Module("mlp", (gate, routed, *(part._replace(component="experts") for part in shared)))
+
+
+def router(name: str, experts: Axis, embed: Axis, *, balanced: bool = True, learned: bool = False) -> Module:
+    """A score for each expert; `balanced`: with the bias that no gradient changes."""
+    bias_name = "e_score_correction_bias"
+    kept = Param(bias_name, (experts,)) if learned else buffer(bias_name, experts)
+    bias = (kept,) if balanced else ()
+    scores = linear(name, experts, embed, component="router")
+    return scores._replace(children=(*scores.children, *bias))
+
+
+def _block_norm(
+    c: DeepseekConfig, name: str, embed: Axis, *, plain: Layers | None = None, gated: Layers | None = None
+) -> tuple[Module, ...]:
+    """A norm of a block; in A.X K2 one whose output a low-rank MLP of itself gates."""
+    if c.gated_norm_rank is None:
+        return (rms_norm(name, embed),)
+    rank = Axis("norm_rank", c.gated_norm_rank)
+    stored = c.layout == "checkpoint"
+    down, up = ("W_down", "W_up") if stored else ("mlp.fc1", "mlp.fc2")
+    gate = (
+        rms_norm("norm", embed),
+        linear(down, rank, embed),
+        Op("act", "silu", {"width": c.gated_norm_rank}),
+        linear(up, embed, rank),
+    )
+    norm = Module(name, gate, at=gated, component="norm")
+    return (norm,) if plain is None else (rms_norm(name, embed)._replace(at=plain), norm)
+
+
+def _mlp_norm(c: DeepseekConfig, embed: Axis, sparse: Layers) -> tuple[Module, ...]:
+    """A.X K1's norm after the experts, which stands beside them in a checkpoint."""
+    if not c.mlp_norm:
+        return ()
+    name = "post_mlp_layernorm" if c.layout == "checkpoint" else "mlp.post_mlp_layernorm"
+    return (rms_norm(name, embed)._replace(at=sparse),)
+
+
+def kinds_of_mlp(types: Sequence[str] | None, n_layers: int, n_dense: int | None) -> dict[str, Any]:
+    """The dense layers of a file: how many lead, or a pattern where they do not."""
+    if types is None:
+        return {"n_dense_layers": min(n_dense or 0, n_layers)}
+    kinds = tuple("sparse" if kind == "sparse" else "dense" for kind in types[:n_layers])
+    leading = kinds.index("sparse") if "sparse" in kinds else len(kinds)
+    if "dense" not in kinds[leading:] and len(kinds) == n_layers:
+        return {"n_dense_layers": leading}
+    return {"n_dense_layers": kinds.count("dense"), "mlp_layers": Pattern(kinds)}
+
+
+def every_nth(hf: HFConfig, first_dense: int) -> list[str]:
+    """Experts in every `moe_layer_freq`-th layer after the first dense ones."""
+    first = hf.get("first_k_dense_replace", first_dense)
+    step = hf.get("moe_layer_freq", 1)
+    return ["sparse" if i >= first and i % step == 0 else "dense" for i in range(hf["num_hidden_layers"])]
 
 
 ARCHITECTURES = {"deepseek_v3": Architecture(DeepseekConfig, deepseek)}
+
+
+def _read(hf: HFConfig, mlp_types: Sequence[str] | None, **given: Any) -> Reading:
+    given.setdefault("d_rotary", rotary_width(hf, "qk_rope_head_dim"))
+    first_dense = hf.get("first_k_dense_replace", 0)
+    dense = kinds_of_mlp(mlp_types, hf["num_hidden_layers"], first_dense)
+    given["n_shared_experts"] = hf["n_shared_experts"] or None
+    return Reading("deepseek_v3", hf.fill(DeepseekConfig, **dense, **given))
+
+
+def _deepseek_v2(hf: HFConfig) -> Reading:
+    return _read(hf, None, router_bias=False)
+
+
+def _deepseek_v3(hf: HFConfig) -> Reading:
+    return _read(hf, None, mlp_bias=False)
+
+
+def _kimi_k2(hf: HFConfig) -> Reading:
+    return _read(hf, None, mlp_bias=False, router_bias_param=True)
+
+
+def _sarvam_mla(hf: HFConfig) -> Reading:
+    # The `head_dim` of its older files means something else.
+    return _read(hf, None, mlp_bias=False, d_rotary=hf["qk_rope_head_dim"])
+
+
+def _deepseek_v32(hf: HFConfig) -> Reading:
+    more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
+    return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False, **more)
+
+
+def _glm_moe_dsa(hf: HFConfig) -> Reading:
+    more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
+    return _read(
+        hf,
+        hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]),
+        mlp_bias=False,
+        indexers=_indexers(hf),
+        **more,
+    )
+
+
+def _indexers(hf: HFConfig) -> Pattern:
+    """Which layers select keys anew: a list, a word of F and S, or one in every few."""
+    n_layers = hf["num_hidden_layers"]
+    types = hf.per_layer("indexer_types", n_layers)
+    if types is None and "index_topk_pattern" in hf and hf["index_topk_pattern"] is not None:
+        types = [{"F": "full", "S": "shared"}.get(kind, kind) for kind in hf["index_topk_pattern"]]
+    if types is None:
+        step = max(hf["index_topk_freq"], 1) if "index_topk_freq" in hf else 1
+        offset = hf.get("index_skip_topk_offset", 2)
+        types = ["shared" if max(i - offset + 1, 0) % step else "full" for i in range(n_layers)]
+    return Pattern(tuple("shared" if kind == "shared" else "full" for kind in types[:n_layers]))
+
+
+def _glm4_moe_lite(hf: HFConfig) -> Reading:
+    types = hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]) or ["dense"] + ["sparse"] * (
+        hf["num_hidden_layers"] - 1
+    )
+    rotary = rotary_width(hf, "qk_rope_head_dim", always_partial=True)
+    return _read(hf, types, mlp_bias=False, d_rotary=rotary)
+
+
+def _axk1(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]) or every_nth(hf, 1),
+        mlp_bias=False,
+        mlp_norm=True,
+    )
+
+
+def _axk2(hf: HFConfig) -> Reading:
+    types = hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]) or every_nth(hf, 1)
+    return _read(hf, types, mlp_bias=False, output_gate=True)
+
+
+HF_READERS = {
+    "axk1": _axk1,
+    "axk2": _axk2,
+    "deepseek_v2": _deepseek_v2,
+    "deepseek_v3": _deepseek_v3,
+    "deepseek_v32": _deepseek_v32,
+    "glm4_moe_lite": _glm4_moe_lite,
+    "glm_moe_dsa": _glm_moe_dsa,
+    "kimi_k2": _kimi_k2,
+    "sarvam_mla": _sarvam_mla,
+}

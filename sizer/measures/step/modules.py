@@ -25,8 +25,15 @@ def rms_norm(tape: Tape, x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _gelu_new(tape: Tape, x: Tensor) -> Tensor:
-    inner = lambda: ops.scale(tape, ops.add(tape, x, ops.scale(tape, ops.power(tape, x))))  # noqa: E731
-    return ops.mul(tape, ops.scale(tape, x), ops.shift(tape, ops.unary(tape, "tanh", inner(), keeps="output")))
+    return ops.mul(tape, ops.scale(tape, x), ops.shift(tape, _tanh_of_cubic(tape, x)))
+
+
+def _tanh_of_cubic(tape: Tape, x: Tensor) -> Tensor:
+    return ops.unary(tape, "tanh", _cubic(tape, x), keeps="output")
+
+
+def _cubic(tape: Tape, x: Tensor) -> Tensor:
+    return ops.scale(tape, ops.add(tape, x, ops.scale(tape, ops.power(tape, x))))
 
 
 def _quick_gelu(tape: Tape, x: Tensor) -> Tensor:
@@ -110,7 +117,8 @@ def eager_attention(
     """Scores, softmax and mixing, each an op of its own.
 
     `cast`: to the type of matrix products. `upcast`: the softmax is written in fp32 and goes back
-    to the type of the queries; without it, to that of the values. `in_fp32`: autocast does that. `copied`: the result is laid out in order.
+    to the type of the queries; without it, to that of the values. `in_fp32`: autocast computes it
+    so. `copied`: the result is laid out in order.
     """
     keys = repeat_kv(tape, k, q.shape[1])
     values = repeat_kv(tape, v, q.shape[1])

@@ -190,7 +190,10 @@ def _like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:
         own = operand.strides or steps(operand.shape)
         laid.append(
             [0] * pad
-            + [0 if n == 1 and shape[pad + i] != 1 else s for i, (n, s) in enumerate(zip(operand.shape, own, strict=True))]
+            + [
+                0 if n == 1 and shape[pad + i] != 1 else s
+                for i, (n, s) in enumerate(zip(operand.shape, own, strict=True))
+            ]
         )
     perm = list(range(rank - 1, -1, -1))
     for i in range(1, rank):

@@ -9,7 +9,7 @@ from sizer.core.dims import Dim, divide
 from sizer.core.tree import Layers, Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
 from sizer.measures.step import modules, ops
-from sizer.measures.step.tape import Node, Saved, Storage, Tape, Tensor, numel, BYTES
+from sizer.measures.step.tape import BYTES, Node, Storage, Tape, Tensor, numel
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
@@ -177,6 +177,7 @@ class Run:
                 yield child
 
     def layer_has(self, child: Module) -> bool:
+        """Whether a part stands in the layer that is being run."""
         return self.tape.choose(lambda: self.layer in (child.at.indices or ()))  # type: ignore[union-attr]
 
     def residual(self, module: Module, path: str, x: Tensor) -> Tensor:
@@ -209,10 +210,8 @@ class Run:
     def attend(self, module: Module, path: str, x: Tensor) -> Tensor:
         """Projections of x, norms and positions on them, attention, and the output projection."""
         tape = self.tape
-        before, core, after, norms = _parts(list(self.here(module.children)))
-        sizes = core.sizes
-        heads, kv_heads = sizes["heads"], sizes["kv_heads"]
-        d_qk, d_v = sizes["d_qk"], sizes["d_v"]
+        before, core, after = _parts(list(self.here(module.children)))
+        heads, kv_heads, d_qk, d_v = sizes_of(core)
         if len(before) == 1:
             widths = (heads * d_qk, kv_heads * d_qk, kv_heads * d_v)
             q, k, v = ops.split(tape, self.call(before[0], path, x), widths)
@@ -234,6 +233,7 @@ class Run:
         return self.chain(tuple(after), path, out)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
+        """Scores and mixing, by the kernel that was chosen."""
         tape = self.tape
         tape.module = path
         if self.attention != "eager":
@@ -255,15 +255,25 @@ class Run:
         return out
 
 
+def sizes_of(core: Op) -> tuple[Dim, Dim, Dim, Dim]:
+    """Heads, KV heads, and the widths of a query and of a value head."""
+    sizes = core.sizes
+    return sizes["heads"], sizes["kv_heads"], sizes["d_qk"], sizes["d_v"]
+
+
+def rotary_width(core: Op) -> Dim:
+    """The width of the part of a head that positions turn."""
+    return core.sizes["d_rotary"] if "d_rotary" in core.sizes else core.sizes["d_qk"]
+
+
 def joined(path: str, name: str) -> str:
     """The path of a child."""
     return f"{path}.{name}" if path and name else path or name
 
 
-def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module], list[Module]]:
+def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module]]:
     before: list[Module] = []
     after: list[Module] = []
-    norms: list[Module] = []
     core: Op | None = None
     for child in children:
         if isinstance(child, Op):
@@ -276,10 +286,8 @@ def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module
                 after.append(child)
             elif child.kind == "linear":
                 before.append(child)
-            elif child.component == "norm":
-                norms.append(child)
     assert core is not None
-    return before, core, after, norms
+    return before, core, after
 
 
 FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
@@ -295,7 +303,7 @@ FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
 
 def runs_of(block: Module, symbolic_block: Module | None = None) -> list[tuple[list[int], Dim]]:
     """The layers of a repeated module in runs of equal ones, with the size of each run."""
-    count, indices = _count_of(block)
+    _, indices = _count_of(block)
     parts = list(_placed(block))
     kinds = [tuple(key for key, layers in parts if layer in layers) for layer in indices]
     found: list[list[int]] = []
@@ -314,7 +322,9 @@ def runs_of(block: Module, symbolic_block: Module | None = None) -> list[tuple[l
         for one, other in zip(_with_at(block), _with_at(symbolic_block), strict=True)
         if one.at is not None and other.at is not None
     ]
-    return [(run, next((size for layers, size in letters if layers == tuple(run)), len(run))) for run in found]
+    return [
+        (run, next((size for layers, size in letters if layers == tuple(run)), len(run))) for run in found
+    ]
 
 
 def _count_of(block: Module) -> tuple[Dim, list[int]]:
@@ -503,7 +513,7 @@ def _body(run: Run, body: Module, plans: list[list[tuple[list[int], Dim]]], ids:
     if run.attention == "eager" and "causal" in traits:
         run.mask = tape.new("where", (run.batch, 1, run.length, run.length), x.dtype)
     if "rotary" in traits:
-        width = next(op.sizes["d_rotary"] if "d_rotary" in op.sizes else op.sizes["d_qk"] for op in _ops(body) if "rotary" in op.traits)
+        width = next(rotary_width(op) for op in _ops(body) if "rotary" in op.traits)
         shape = (1, 1, run.length, width)
         cos, sin = (tape.new(name, shape, x.dtype) for name in ("cos", "sin"))
         run.rotary = cos, sin, divide(width, 2, names="d_rotary / 2")
