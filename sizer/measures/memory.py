@@ -26,8 +26,18 @@ if TYPE_CHECKING:
 BUFFER_BYTES = 4
 # The masks that GPT-2's published files carry are no part of today's modules.
 OLD_MASKS = ("attn.bias", "attn.masked_bias")
-# Architectures whose step was measured; others follow the same rules, unmeasured.
-MEASURED = ("gpt2", "llama", "bert", "mixtral", "deepseek_v3")
+# Model types whose step was measured, op by op; others follow the same rules, unmeasured.
+MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert")
+# What a configuration without a model type must have to be one of them.
+USUAL = {
+    "gated": True,
+    "norm": "rms",
+    "norms": ("input_layernorm", "", "post_attention_layernorm", ""),
+    "sinks": False,
+    "embed_scale": False,
+    "square_output": False,
+    "bias": True,
+}
 
 
 class Training(Record):
@@ -130,10 +140,23 @@ def training(
         peaks[phase],
         name_of(tape.peaks.get(phase)),
         peaks,
-        "exact" if chosen.exact and model.architecture in MEASURED and not master_weights else "estimate",
+        "exact" if chosen.exact and measured(model, settings) and not master_weights else "estimate",
         assumptions,
         [f"optimizer: {chosen.source}"],
     )
+
+
+def measured(model: Model, settings: Settings) -> bool:
+    """Whether the step of such a model was compared with a real one, op by op."""
+    c = model.config
+    if settings.lora is not None or (model.architecture == "bert" and settings.precision == "autocast"):
+        return False
+    if getattr(c, "d_rotary", None) != (getattr(c, "d_head", None) if hasattr(c, "d_rotary") else None):
+        return False
+    if model.hf_config is not None:
+        return model.hf_config.get("model_type") in MEASURED
+    usual = all(getattr(c, name, value) == value for name, value in USUAL.items())
+    return model.architecture in MEASURED and usual
 
 
 def name_of(moment: Moment | None) -> str:
@@ -185,7 +208,7 @@ def standing(
     for row in _registered(rows):
         leaf = row.leaf
         if isinstance(leaf, Buffer) and leaf.tied_to is None and not row.name.endswith(OLD_MASKS):
-            buffers = buffers + row.numel * row.copies * BUFFER_BYTES
+            buffers = buffers + row.numel * row.copies * buffer_bytes(row.name)
         if not isinstance(leaf, Param) or leaf.tied_to is not None:
             continue
         weights = weights + row.numel * row.copies * width
@@ -207,6 +230,11 @@ def standing(
             kept = Weight(weight.shape, weight.copies, 4, weight.is_hidden_matrix)
         state = state + optimizer.state(kept) * weight.copies
     return Standing(weights, buffers, gradients, state, trained)
+
+
+def buffer_bytes(name: str) -> int:
+    """Bytes of an element of a buffer: places and types are whole numbers of 64 bits."""
+    return 8 if name.endswith("_ids") else BUFFER_BYTES
 
 
 def _frozen(name: str, frozen: Sequence[str]) -> bool:
@@ -260,7 +288,7 @@ def _assumptions(
             else "a fused kernel that keeps q, k, v and its output"
         ),
     ]
-    if model.architecture not in MEASURED:
+    if not measured(model, settings):
         notes.append(f"{model.architecture} is taken to run as its builder says; its step was not measured")
     if master_weights:
         notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")

@@ -428,6 +428,34 @@ def bmm(tape: Tape, a: Tensor, b: Tensor, *, op: str) -> Tensor:
     return y
 
 
+def generic(
+    tape: Tape,
+    op: str,
+    inputs: Sequence[Tensor],
+    shape: Shape,
+    dtype: str,
+    *,
+    saved: Sequence[Tensor] = (),
+) -> Tensor:
+    """An op whose backward pass makes a gradient of each input's own shape, from what it saved."""
+    needed = any(tensor.needs_grad for tensor in inputs)
+    if needed and saved:
+        tape.save(op, *saved)
+    y = tape.new(op, shape, dtype)
+    if needed:
+        kept = tuple(saved)
+        wanted = [(t.shape, t.dtype) if t.needs_grad else None for t in inputs]
+
+        def backward(g: Tensor) -> tuple[Tensor | None, ...]:
+            held = kept
+            outs = [w and tape.new(f"{op}_backward", *w) for w in wanted]
+            del held
+            return tuple(outs)
+
+        tape.record(inputs, backward, y)
+    return y
+
+
 # -- normalization, softmax, lookups, losses --------------------------------------------------
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sizer.core.dims import Dim, divide
-from sizer.core.tree import Layers, Leaf, Module, Op, Param
+from sizer.core.tree import Buffer, Layers, Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import modules, ops
+from sizer.measures.step import experts, modules, ops
 from sizer.measures.step.tape import BYTES, Node, Storage, Tape, Tensor, numel
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Run:
         lora: LoRA | None = None,
         frozen: tuple[str, ...] = (),
         shown: int = SHOWN,
+        routed: str = "grouped_mm",
     ) -> None:
         self.tape = tape
         self.batch = batch
@@ -44,6 +45,7 @@ class Run:
         self.lora = lora
         self.frozen = frozen
         self.shown = shown
+        self.routed = routed
         self.casts: dict[str, Tensor] = {}
         self.mask: Tensor | None = None
         self.places: Tensor | None = None
@@ -51,6 +53,8 @@ class Run:
         self.parameters: dict[str, Tensor] = {}
         # The layer that is being run, for the parts that stand in some layers only.
         self.layer = 0
+        # Names of the buffers of ids beside the embeddings.
+        self.buffers: set[str] = set()
         self.lumps: list[Storage] = []
         # What a block's own variables still hold when its parts are done: the attention's weights.
         self.held: list[Tensor] = []
@@ -143,8 +147,6 @@ class Run:
         found = {leaf.name: self.parameter(leaf, path) for leaf in module.children if isinstance(leaf, Param)}
         if module.kind == "rms_norm":
             return modules.rms_norm(self.tape, x, found["weight"])
-        if self.autocast:
-            x = ops.to(self.tape, x, "fp32")
         return ops.layer_norm(self.tape, x, found.get("weight"), found.get("bias"))
 
     # -- modules ------------------------------------------------------------------------------
@@ -164,6 +166,9 @@ class Run:
         """Run modules one after another."""
         for child in self.here(children):
             if isinstance(child, Module):
+                if not (child.kind or child.flow) and any(map(_is_matrix, child.children)):
+                    name = joined(path, child.name)
+                    raise InvalidConfig(f"what {name} keeps for the backward pass is not described yet")
                 x = self.call(child, path, x)
             elif isinstance(child, Op):
                 self.tape.module = joined(path, child.name)
@@ -210,9 +215,11 @@ class Run:
     def attend(self, module: Module, path: str, x: Tensor) -> Tensor:
         """Projections of x, norms and positions on them, attention, and the output projection."""
         tape = self.tape
-        before, core, after = _parts(list(self.here(module.children)))
+        before, core, after, norms = _parts(list(self.here(module.children)))
+        if len(after) != 1 or any(isinstance(child, Param) for child in module.children):
+            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
         heads, kv_heads, d_qk, d_v = sizes_of(core)
-        if len(before) == 1:
+        if len(before) == 1 and not norms:
             widths = (heads * d_qk, kv_heads * d_qk, kv_heads * d_v)
             q, k, v = ops.split(tape, self.call(before[0], path, x), widths)
             q, k, v = (
@@ -220,10 +227,13 @@ class Run:
                 modules.heads_first(tape, k, kv_heads, d_qk),
                 modules.heads_first(tape, v, kv_heads, d_v),
             )
+        elif len(before) == 3 and len(norms) in (0, 2):
+            q_norm, k_norm = norms or (None, None)
+            q = self.project(before[0], q_norm, path, x, heads, d_qk)
+            k = self.project(before[1], k_norm, path, x, kv_heads, d_qk)
+            v = self.project(before[2], None, path, x, kv_heads, d_v)
         else:
-            q = modules.heads_first(tape, self.call(before[0], path, x), heads, d_qk)
-            k = modules.heads_first(tape, self.call(before[1], path, x), kv_heads, d_qk)
-            v = modules.heads_first(tape, self.call(before[2], path, x), kv_heads, d_v)
+            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
         tape.module = path
         if "rotary" in core.traits:
             assert self.rotary is not None
@@ -231,6 +241,43 @@ class Run:
         out = self.mix(q, k, v, core, path)
         out = ops.reshape(tape, out, (*x.shape[:-1], heads * d_v))
         return self.chain(tuple(after), path, out)
+
+    def route(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """A router, the experts it sends each token to, and those that every token visits."""
+        tape = self.tape
+        found = [child for child in module.children if isinstance(child, Module)]
+        router, routed, *always = found
+        params = {leaf.name: leaf for leaf in routed.children if isinstance(leaf, Param)}
+        act = next(leaf for leaf in routed.children if isinstance(leaf, Op)).kind.removeprefix("gated_")
+        inside = joined(path, routed.name)
+        gate_up, down = (self.parameter(params[name], inside) for name in ("gate_up_proj", "down_proj"))
+        flat = ops.reshape(tape, x, (self.batch * self.length, x.shape[-1]))
+        logits = self.call(router, path, flat)
+        tape.module = joined(path, router.name)
+        weights, indices = experts.route(tape, logits, top_k_of(params["down_proj"]))
+        tape.module = inside
+        out = experts.run(
+            tape, flat, weights, indices, gate_up, down, act=act, how=self.routed, cast=self.cast
+        )
+        out = ops.reshape(tape, out, x.shape)
+        for module in always:
+            out = ops.add(tape, out, self.call(module, path, x))
+        return out
+
+    def project(
+        self, linear: Module, norm: Module | None, path: str, x: Tensor, heads: Dim, width: Dim
+    ) -> Tensor:
+        """One projection, head by head; its norm is over each head, or over all of them."""
+        y = self.call(linear, path, x)
+        if norm is None:
+            return modules.heads_first(self.tape, y, heads, width)
+        weights = [leaf for leaf in norm.children if isinstance(leaf, Param)]
+        if len(weights) != len(norm.children) or any(len(leaf.axes) != 1 for leaf in weights):
+            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
+        if any(leaf.axes[0].name != "head" for leaf in weights):
+            return modules.heads_first(self.tape, self.call(norm, path, y), heads, width)
+        y = ops.reshape(self.tape, y, (*x.shape[:-1], heads, width))
+        return ops.transpose(self.tape, self.call(norm, path, y), 1, 2)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
         """Scores and mixing, by the kernel that was chosen."""
@@ -248,7 +295,7 @@ class Run:
             self.mask,
             cast=self.cast,
             upcast="fp32_softmax" in core.traits,
-            in_fp32=self.autocast,
+            in_fp32=False,
             copied="laid_by_head" not in core.traits,
         )
         self.held.append(weights)
@@ -266,14 +313,25 @@ def rotary_width(core: Op) -> Dim:
     return core.sizes["d_rotary"] if "d_rotary" in core.sizes else core.sizes["d_qk"]
 
 
+def top_k_of(weight: Param) -> Dim:
+    """How many experts a token visits, by the elements of their tensor that are active."""
+    assert weight.active is not None
+    return divide(weight.active, weight.axes[1].size * weight.axes[2].size, names="active / one expert")
+
+
+def _is_matrix(child: Module | Leaf) -> bool:
+    return isinstance(child, Param) and len(child.axes) > 1
+
+
 def joined(path: str, name: str) -> str:
     """The path of a child."""
     return f"{path}.{name}" if path and name else path or name
 
 
-def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module]]:
+def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module], list[Module]]:
     before: list[Module] = []
     after: list[Module] = []
+    norms: list[Module] = []
     core: Op | None = None
     for child in children:
         if isinstance(child, Op):
@@ -286,8 +344,10 @@ def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module
                 after.append(child)
             elif child.kind == "linear":
                 before.append(child)
+            elif child.component == "norm":
+                norms.append(child)
     assert core is not None
-    return before, core, after
+    return before, core, after, norms
 
 
 FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
@@ -295,6 +355,7 @@ FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
     "residual_after": Run.residual,
     "gated": Run.gated,
     "attention": Run.attend,
+    "experts": Run.route,
 }
 
 
@@ -441,6 +502,11 @@ def one_layer(run: Run, block: Module, path: str, x: Tensor) -> Tensor:
     return out
 
 
+def types_of(run: Run) -> Tensor:
+    """Token types that nobody gave: one sequence of zeros, seen as a batch of them."""
+    return ops.expand(run.tape, run.tape.new("gather", (1, run.length), "int64"), (run.batch, run.length))
+
+
 def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The sum of the embeddings of tokens, of their types, and of their positions."""
     tape = run.tape
@@ -451,11 +517,15 @@ def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tens
         tape.module = path
         table = run.parameter(module.children[0], path)  # type: ignore[arg-type]
         if module.component == "position":
-            places = tape.new("arange", (1, run.length), "int64")
+            if "position_ids" in run.buffers:
+                places = Tensor(Storage(tape, 0, "position_ids"), (1, run.length), "int64")
+            else:
+                places = tape.new("arange", (1, run.length), "int64")
             kept.append(places)
             found = ops.lookup(tape, table, places)
         else:
-            found = ops.lookup(tape, table, ids)
+            types = module.name.startswith("token_type")
+            found = ops.lookup(tape, table, types_of(run) if types else ids)
         kept.append(found)
         total = found if total is None else ops.add(tape, total, found)
     assert total is not None
@@ -499,13 +569,27 @@ def forward(
     tape.module = "loss"
     if task == "causal":
         return modules.causal_loss(tape, logits, ids), logits
-    return modules.masked_loss(tape, logits, ids), logits
+    scores = ops.to(tape, logits, "fp32") if run.autocast else logits
+    return modules.masked_loss(tape, scores, ids), logits
 
 
 def _body(run: Run, body: Module, plans: list[list[tuple[list[int], Dim]]], ids: Tensor) -> Tensor:
     tape, path = run.tape, body.name
-    tables, rest = _leading_tables(body.children, path)
+    first_child = body.children[0]
+    before: tuple[Module | Leaf, ...] = ()
+    if isinstance(first_child, Module) and first_child.flow == "embeddings":
+        inside = joined(path, first_child.name)
+        run.buffers = {leaf.name for leaf in first_child.children if isinstance(leaf, Buffer)}
+        tables, own = _leading_tables(first_child.children, inside)
+        before = tuple(own)
+        rest: list[Module | Leaf] = list(body.children[1:])
+    else:
+        inside = path
+        tables, rest = _leading_tables(body.children, path)
     x, kept = embed(run, tables, ids)
+    if before:
+        kept.clear()
+        x = run.chain(before, inside, x)
     first = x
     traits = {trait for op in _ops(body) for trait in op.traits}
     if "rotary" in traits:
