@@ -600,6 +600,7 @@ def _body(run: Run, body: Module, plans: list[list[tuple[list[int], Dim]]], ids:
         width = next(rotary_width(op) for op in _ops(body) if "rotary" in op.traits)
         shape = (1, 1, run.length, width)
         cos, sin = (tape.new(name, shape, x.dtype) for name in ("cos", "sin"))
+        cos.storage.shared = sin.storage.shared = True
         run.rotary = cos, sin, divide(width, 2, names="d_rotary / 2")
         del cos, sin
     plans = list(plans)

@@ -9,6 +9,7 @@ from sizer.core.dims import Dim
 from sizer.core.poly import symbol
 from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
+from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.run import SHOWN, Run, blocks, prefill, runs_of, train
 from sizer.measures.step.tape import Tape
 
@@ -35,6 +36,7 @@ class Settings:
         checkpointing: bool | str = False,
         lora: LoRA | None = None,
         frozen: tuple[str, ...] = (),
+        experts: str = "grouped_mm",
     ) -> None:
         for name, length in (("batch_size", batch_size), ("seq_len", seq_len)):
             if isinstance(length, int) and (isinstance(length, bool) or length <= 0):
@@ -46,6 +48,9 @@ class Settings:
         known = ("none", "full")
         if isinstance(checkpointing, str) and checkpointing not in known:
             raise UnknownName("checkpointing", checkpointing, known, hint=", ".join(known))
+        if experts not in IMPLEMENTATIONS:
+            raise UnknownName("way to run experts", experts, IMPLEMENTATIONS, hint=", ".join(IMPLEMENTATIONS))
+        self.experts = experts
         self.batch_size = batch_size
         self.seq_len = seq_len
         self.precision = precision
@@ -103,6 +108,7 @@ def step(
         lora=settings.lora,
         frozen=settings.frozen,
         shown=shown,
+        routed=settings.experts,
     )
     train(run, lettered or tree, plans, task, backward=backward)
     return tape

@@ -27,7 +27,7 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "int64": 8, "int32": 4, "bool": 1}
 class Storage:
     """Memory of one tensor and its views; its bytes are given back when nobody refers to it."""
 
-    __slots__ = ("is_saved", "n_bytes", "name", "tape")
+    __slots__ = ("is_saved", "n_bytes", "name", "shared", "tape")
 
     def __init__(self, tape: Tape, n_bytes: Dim, name: str = "") -> None:
         self.tape = tape
@@ -35,6 +35,8 @@ class Storage:
         # The parameter or buffer that this is, for a tensor that stands outside the step.
         self.name = name
         self.is_saved = False
+        # Whether all layers use it, so that what one keeps of it the others need not.
+        self.shared = False
         if not name:
             tape.allocate(self)
 
@@ -237,18 +239,14 @@ class Tape:
             storage = tensor.storage
             first = not storage.is_saved and not storage.name
             storage.is_saved = True
-            self.saved.append(
-                Saved(
-                    self.module,
-                    op,
-                    tensor.shape,
-                    tensor.dtype,
-                    numel(tensor.shape) * BYTES[tensor.dtype],
-                    storage.n_bytes if first else 0,
-                    storage.name,
-                    self.layers,
-                )
-            )
+            n_bytes = numel(tensor.shape) * BYTES[tensor.dtype]
+            what = (self.module, op, tensor.shape, tensor.dtype, n_bytes)
+            layers = self.layers
+            if first and storage.shared:
+                self.saved.append(Saved(*what, storage.n_bytes, storage.name, 1))
+                first, layers = False, layers - 1
+            if not isinstance(layers, int) or layers:
+                self.saved.append(Saved(*what, storage.n_bytes if first else 0, storage.name, layers))
 
     def record(self, inputs: Sequence[Tensor], backward: Backward, *outputs: Tensor) -> None:
         """Put an op into the graph."""
