@@ -18,7 +18,6 @@ from sizer.measures.step.simulate import settings
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CLASSES = {
     "bert": "BertForMaskedLM",
-    "deepseek_v3": "DeepseekV3ForCausalLM",
     "gpt2": "GPT2LMHeadModel",
     "llama": "LlamaForCausalLM",
     "mixtral": "MixtralForCausalLM",
@@ -32,7 +31,7 @@ def of(row: dict[str, Any]) -> Any:
 
 
 def how(row: dict[str, Any]) -> Any:
-    kernel = "eager" if row["case"].partition("_mm")[0].find("_eager") > 0 else "sdpa"
+    kernel = "eager" if "_eager_" in row["case"] else "sdpa"
     experts = "batched_mm" if "batched_mm" in row["case"] else "grouped_mm"
     return settings(
         batch_size=row["batch"],
