@@ -19,8 +19,9 @@ from sizer.report.report import Report
 @click.option(
     "--level", type=click.Choice(LEVELS), default="names", show_default=True, help="How closely to compare."
 )
+@click.option("--what", default="tensors", metavar="NAME", help="tensors, activations or peak.")
 @output_options
-def command(model: Model | None, everything: bool, level: str) -> Report:
+def command(model: Model | None, everything: bool, level: str, what: str) -> Report:
     """Compare a model with the real torch module: names, shapes, totals, ties.
 
     The module is built on the meta device; nothing is downloaded. Exit 1 where anything differs.
@@ -28,9 +29,16 @@ def command(model: Model | None, everything: bool, level: str) -> Report:
     \b
     sizer verify gpt2-small
     sizer verify --all --level total
+    sizer verify gpt2-small --what peak
     """
     from sizer.report import verify
 
+    if what != "tensors":
+        from sizer.report import verify_memory
+
+        if model is None:
+            raise click.UsageError("--what needs a model")
+        return verify_memory.report(model, what)
     if not everything:
         assert model is not None
         return verify.report(model, level=level)

@@ -123,12 +123,13 @@ def mlp(
     )
 
 
-def residual(*children: Module | Leaf, after: bool = False) -> Module:
+def residual(*children: Module | Leaf, after: bool = False, held: bool = False) -> Module:
     """Parts around which a residual stream runs; `after` where the code adds it to them, not them to it.
 
-    It has no name, so it changes none.
+    `held`: the code still names what they return when the block goes on. It has no name, so it
+    changes none.
     """
-    return Module("", children, flow="residual_after" if after else "residual")
+    return Module("", children, flow="residual_held" if held else "residual_after" if after else "residual")
 
 
 def gate_op(act: str, width: Dim) -> Op:

@@ -37,7 +37,7 @@ def measure(
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
-    live = {"now": 0, "phase": "forward"}
+    live: dict[str, Any] = {"now": 0, "phase": "forward"}
     peaks: dict[str, int] = {}
     seen: set[int] = set()
 

@@ -23,7 +23,10 @@ CLASSES = {
     "mixtral": "MixtralForCausalLM",
 }
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "int64": "int64", "int32": "int32", "bool": "bool"}
-ROWS = [json.loads(line) for line in gzip.open(FIXTURES / "activations.jsonl.gz")]
+ROWS = [
+    json.loads(line)
+    for line in gzip.decompress((FIXTURES / "activations.jsonl.gz").read_bytes()).splitlines()
+]
 
 
 def of(row: dict[str, Any]) -> Any:

@@ -19,7 +19,10 @@ from sizer.measures.step.simulate import settings
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
-ROWS = [json.loads(line) for line in gzip.open(FIXTURES / "train-peaks.jsonl.gz")]
+ROWS = [
+    json.loads(line)
+    for line in gzip.decompress((FIXTURES / "train-peaks.jsonl.gz").read_bytes()).splitlines()
+]
 
 
 def of(row: dict[str, Any]) -> Any:
@@ -166,7 +169,9 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("args", "code"), COMMANDS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+@pytest.mark.parametrize(
+    ("args", "code"), COMMANDS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
 def test_commands(sizer_cli: Any, args: tuple[str, ...], code: int) -> None:
     found, out, err = sizer_cli(*args)
 

@@ -111,7 +111,7 @@ def _pre_norm(c: GPT2Config, *buffers: Any, transposed: bool) -> Module:
             residual(
                 layer_norm("ln_1", embed, bias=c.bias),
                 _attention(c, *masks, transposed=transposed),
-                after=True,
+                held=True,
             ),
             *cross,
             residual(layer_norm("ln_2", embed, bias=c.bias), _feed_forward(c, transposed=transposed)),

@@ -58,6 +58,7 @@ class Run:
         self.lumps: list[Storage] = []
         # What a block's own variables still hold when its parts are done: the attention's weights.
         self.held: list[Tensor] = []
+        self.summand: Tensor | None = None
 
     # -- parameters ---------------------------------------------------------------------------
 
@@ -170,6 +171,8 @@ class Run:
                     name = joined(path, child.name)
                     raise InvalidConfig(f"what {name} keeps for the backward pass is not described yet")
                 x = self.call(child, path, x)
+                # A norm of a sum runs while the code still names what was added.
+                _summand, self.summand = self.summand, None
             elif isinstance(child, Op):
                 self.tape.module = joined(path, child.name)
                 x = modules.activation(self.tape, child.kind, x)
@@ -189,8 +192,11 @@ class Run:
         """What goes in is added to what comes out."""
         kept = x
         x = self.chain(module.children, path, x)
-        if module.flow == "residual_after":
+        if module.flow == "residual_held":
             self.held.append(x)
+        if module.flow == "residual_after":
+            self.summand = x
+        if module.flow != "residual":
             return ops.add(self.tape, x, kept)
         return ops.add(self.tape, kept, x)
 
@@ -353,6 +359,7 @@ def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module
 FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
     "residual": Run.residual,
     "residual_after": Run.residual,
+    "residual_held": Run.residual,
     "gated": Run.gated,
     "attention": Run.attend,
     "experts": Run.route,
