@@ -200,7 +200,7 @@ class Model:
 
         >>> import sizer
         >>> sizer.load("gpt2-small").activations(seq_len=1024, precision="fp32", attention="eager").total
-        1873317892
+        1873317900
         """
         from sizer.measures.activations import activations
         from sizer.measures.step.simulate import settings

@@ -43,7 +43,7 @@ def activations(model: Model, settings: Settings) -> Ledger:
     >>> import sizer
     >>> model = sizer.load("gpt2-small")
     >>> activations(model, Settings(batch_size=1, seq_len=1024, precision="fp32", attention="eager")).total
-    2966728708
+    1873317900
     """
     return _ledger(step(model, settings, shown=1, backward=False).saved)
 
