@@ -10,8 +10,9 @@ from sizer.core.poly import symbol
 from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.step.experts import IMPLEMENTATIONS
-from sizer.measures.step.run import SHOWN, Run, blocks, prefill, runs_of, train
+from sizer.measures.step.run import SHOWN, Run
 from sizer.measures.step.tape import Tape
+from sizer.measures.step.whole import blocks, prefill, runs_of, train
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA

@@ -135,9 +135,6 @@ class Moment(Record):
         self.index = index
 
 
-LOG = None
-
-
 class Tape:
     """A run of one step, and the record of its memory.
 
@@ -222,8 +219,6 @@ class Tape:
         peak = self.peaks.get(self.phase)
         if peak is None or self.live > peak.n_bytes:
             self.peaks[self.phase] = Moment(self.phase, op, self.module, self.live, index)
-        if LOG is not None:
-            LOG.append((self.phase, op, self.live, self.module))
 
     # -- the graph ----------------------------------------------------------------------------
 
