@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sizer.checkpoint import Checkpoint, load_checkpoint
     from sizer.errors import SizerError
     from sizer.loading import load
     from sizer.model import Model
     from sizer.sources.presets import presets
 
-__all__ = ["Model", "SizerError", "__version__", "load", "presets"]
+__all__ = ["Checkpoint", "Model", "SizerError", "__version__", "load", "load_checkpoint", "presets"]
 
 _HOMES = {
+    "Checkpoint": "sizer.checkpoint",
     "Model": "sizer.model",
     "SizerError": "sizer.errors",
     "load": "sizer.loading",
+    "load_checkpoint": "sizer.checkpoint",
     "presets": "sizer.sources.presets",
 }
 

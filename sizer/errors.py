@@ -62,9 +62,42 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def clip(text: object, most: int = 80) -> str:
-    """Text from outside, short enough for one line of an error."""
-    line = str(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    """Text from outside, short enough for one line of an error; a long path keeps its file's name.
+
+    >>> clip("a/long/path/to/model.safetensors", most=24)
+    'a/l…to/model.safetensors'
+    """
+    line = printable(_bounded(str(text)))
+    if len(line) <= most:
+        return line
+    tail = min(40, most - 4)
+    return f"{line[: most - tail - 1]}…{line[-tail:]}"
+
+
+def _bounded(text: str, most: int = 1000) -> str:
+    """The two ends of a text that may be many megabytes long."""
+    return text if len(text) <= 2 * most else text[:most] + text[-most:]
+
+
+def printable(text: str) -> str:
+    """Text from outside with its control characters spelt out, so that it stays one line.
+
+    >>> printable("a\\nb\\x1b[2J")
+    'a\\\\nb\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shown(value: object) -> str:
+    """A value from outside as Python writes it, clipped; however large or deep it is."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a whole number of over 40 digits"
+    try:
+        return clip(repr(value))
+    except (RecursionError, ValueError):
+        return f"a {type(value).__name__}"
 
 
 def _either(names: list[str]) -> str:

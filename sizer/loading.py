@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from sizer.core.config import Config
 from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
-
-# A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
-MAX_CONFIG_BYTES = 32_000_000
+from sizer.sources.config_text import MAX_CONFIG_BYTES as MAX_CONFIG_BYTES
+from sizer.sources.config_text import decoded as decoded
+from sizer.sources.config_text import read_text as read_text
 
 
 def load(
@@ -49,6 +51,8 @@ def from_preset(name: str, *, cls: str | None = None, overrides: Mapping[str, An
 
 
 def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, trusted: bool = True) -> Model:
+    if found.model_type:
+        return _of_model_type(found, cls, overrides, trusted=trusted)
     given = found.config
     if cls is not None:
         given = {**given, "task": _task_of(cls, found.architecture)}
@@ -59,8 +63,35 @@ def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, t
         found.architecture,
         given,
         assumptions=found.assumptions,
-        sources=[f"{found.source} (checked {found.date})"] if found.source else [],
+        sources=_sources(found),
     )
+
+
+def _of_model_type(found: Any, cls: str | None, overrides: Mapping[str, Any], *, trusted: bool) -> Model:
+    values = hf_values(found)
+    trusted = trusted and not overrides
+    model = from_dict(values, name=found.name, cls=cls, overrides=overrides, trusted=trusted)
+    model.assumptions = [*found.assumptions, *model.assumptions]
+    model.sources = [*_sources(found), *model.sources]
+    return model
+
+
+def hf_values(found: Any) -> dict[str, Any]:
+    """What a preset that names a model type says, as the contents of a `config.json`."""
+    from sizer.sources.hf_config import in_its_words, record_of, usual_class
+
+    cls = found.cls or usual_class(record_of(found.model_type))
+    # TOML has no null, so a setting that is to be none says so in a word.
+    config = {key: None if value == "none" else value for key, value in found.config.items()}
+    return {
+        "model_type": found.model_type,
+        "architectures": [cls],
+        **in_its_words(found.model_type, config),
+    }
+
+
+def _sources(found: Any) -> list[str]:
+    return [f"{found.source} (checked {found.date})"] if found.source else []
 
 
 def _overridden(
@@ -92,13 +123,15 @@ def _task_of(cls: str, architecture_name: str) -> str:
 
 def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Model:
     """The model of a configuration file, or of the folder that holds one."""
+    from sizer.sources.checkpoints.read import is_checkpoint
+
+    if not os.path.isdir(path) and is_checkpoint(path):
+        raise BadInput(
+            f"{clip(path)} is a checkpoint, which has tensors and no formula; count it with `sizer count`, "
+            "list it with `sizer tensors`, or read it in Python with sizer.load_checkpoint"
+        )
     if os.path.isdir(path):
-        inside = os.path.join(path, "config.json")
-        if not os.path.exists(inside):
-            raise BadInput(
-                f"{clip(path)} is a directory without a config.json; name a file, or a folder that has one"
-            )
-        path = inside
+        path = _inside(path)
     text = read_text(path)
     if path.endswith(".toml"):
         from sizer.sources.presets import parse
@@ -111,13 +144,29 @@ def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any]
     return from_text(text, name=path, cls=cls, overrides=overrides)
 
 
+def _inside(folder: str) -> str:
+    """The configuration in a folder of a model."""
+    from sizer.sources.checkpoints.read import CONFIG_FILES
+
+    for name in CONFIG_FILES:
+        if os.path.exists(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    raise BadInput(
+        f"{clip(folder)} is a directory without a config.json; name a file, or a folder that has one"
+    )
+
+
 def from_text(
     text: str, *, name: str, cls: str | None = None, overrides: Mapping[str, Any] | None = None
 ) -> Model:
-    """The model of a configuration's text (JSON)."""
+    """The model of a configuration's text: JSON, or YAML by its name or its look."""
+    from sizer.sources.yaml_text import looks_like_yaml, parse_mapping
+
+    if looks_like_yaml(text, name):
+        return _from_values(parse_mapping(text, name), name, cls, overrides or {})
     from sizer.sources.json_text import parse_object
 
-    return from_dict(parse_object(text, name), name=name, cls=cls, overrides=overrides)
+    return _from_values(parse_object(text, name), name, cls, overrides or {})
 
 
 def from_dict(
@@ -126,30 +175,89 @@ def from_dict(
     name: str = "config",
     cls: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    trusted: bool = False,
 ) -> Model:
-    """The model of the contents of a Hugging Face `config.json`."""
-    from sizer.architectures import registry
-    from sizer.sources.hf_config import overridden, read
-    from sizer.sources.values import validated
+    """The model of the contents of a `config.json`, of Hugging Face or of another tool.
 
-    changed = overridden(values, overrides or {})
-    hf = read(changed, cls=cls, name=name)
-    try:
-        reading = registry.read(hf)
-        given = validated(reading.given, registry.architecture(reading.architecture).config)
-    except InvalidConfig as error:
-        message = str(error)
-        raise InvalidConfig(message if message.startswith(name) else f"{name}: {message}") from None
+    `trusted`: the values ship with the package, where a test has validated them.
+    """
+    if trusted:
+        return _from_hf(values, name, cls, overrides or {}, trusted=True)
+    from sizer.sources.json_text import checked_object
+
+    return _from_values(checked_object(values, name), name, cls, overrides or {})
+
+
+def _from_values(values: dict[str, Any], name: str, cls: str | None, overrides: Mapping[str, Any]) -> Model:
+    from sizer.architectures.index import HF_MODULES
+    from sizer.sources.foreign import is_foreign, text_part
+
+    if cls is None and is_foreign(values):
+        return _from_foreign(values, name, overrides)
+    text = text_part(values, name, HF_MODULES) if cls is None else None
+    if text is not None:
+        model = _from_hf(text.values, text.name, None, overrides)
+        model.name = name
+        model.assumptions.append(text.assumption)
+        return model
+    return _from_hf(values, name, cls, overrides)
+
+
+def _from_foreign(values: dict[str, Any], name: str, overrides: Mapping[str, Any]) -> Model:
+    from sizer.architectures.registry import architecture
+    from sizer.sources.formats import read
+    from sizer.sources.values import canonical, validated
+
+    found = read(values, name=name, overrides=overrides)
+    config = architecture(found.model.architecture).config
+    with _named(name):
+        changed = {canonical(key, config): value for key, value in found.overrides.items()}
+        given = validated({**found.model.given, **changed}, config)
     model = Model(
         name,
-        reading.architecture,
+        found.model.architecture,
         given,
-        assumptions=reading.assumptions,
-        sources=[f"{hf.model_type} configuration, class {hf.cls}"],
+        assumptions=found.model.assumptions,
+        sources=[f"{found.known.title} configuration"],
     )
+    model.unknown_keys = found.unknown
+    return model
+
+
+def _from_hf(
+    values: Mapping[str, Any],
+    name: str,
+    cls: str | None,
+    overrides: Mapping[str, Any],
+    *,
+    trusted: bool = False,
+) -> Model:
+    from sizer.architectures import registry
+    from sizer.sources.hf_config import read
+    from sizer.sources.overrides import overridden
+    from sizer.sources.values import validated, well_formed
+
+    changed = overridden(values, overrides)
+    hf = read(changed, cls=cls, name=name)
+    with _named(name), _wrong_values(name, hf.model_type):
+        reading = registry.read(hf)
+        config = registry.architecture(reading.architecture).config
+        given = well_formed(reading.given, config) if trusted else validated(reading.given, config)
+    unknown = hf.unknown_keys()
+    with _wrong_values(name, hf.model_type):
+        model = Model(
+            name,
+            reading.architecture,
+            given,
+            assumptions=reading.assumptions,
+            sources=[f"{hf.model_type} configuration, class {hf.cls}"],
+        )
+        # A size that a file sets to null is noticed where a tensor would have it.
+        if not trusted:
+            model.count()
     model.hf_config = {**changed, "model_type": hf.model_type}
     model.hf_class = hf.cls
-    model.unknown_keys = hf.unknown_keys()
+    model.unknown_keys = unknown
     if model.mtp_params:
         model.assumptions.append(
             f"{model.mtp_params:,} parameters of layers for multi-token prediction are in the published "
@@ -162,32 +270,32 @@ def from_dict(
     return model
 
 
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Begin every message about a configuration with its name."""
+    try:
+        yield
+    except InvalidConfig as error:
+        message = str(error)
+        raise type(error)(message if message.startswith(name) else f"{name}: {message}") from None
+
+
+@contextmanager
+def _wrong_values(name: str, model_type: str) -> Iterator[None]:
+    """What a reader cannot compute with is the fault of the file, such as a list for a number."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, AttributeError) and isinstance(error.obj, Config):
+            # A builder that asks for a field that there is none of: no file causes that.
+            raise
+        raise InvalidConfig(
+            f"{name}: its values describe no {model_type} model: {type(error).__name__}: {clip(error)}"
+        ) from error
+
+
 def from_bytes(
     data: bytes, *, name: str, cls: str | None = None, overrides: Mapping[str, Any] | None = None
 ) -> Model:
     """The model of a configuration's bytes, as they come from standard input or a client."""
     return from_text(decoded(data, name), name=name, cls=cls, overrides=overrides)
-
-
-def read_text(path: str) -> str:
-    """The text of a configuration file, within bounds."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_CONFIG_BYTES + 1)
-    except PermissionError:
-        raise BadInput(f"no permission to read {clip(path)}") from None
-    except OSError as error:
-        raise BadInput(f"cannot read {clip(path)}: {error.strerror}") from None
-    return decoded(data, path)
-
-
-def decoded(data: bytes, name: str) -> str:
-    """Bytes as the text of a configuration."""
-    if len(data) > MAX_CONFIG_BYTES:
-        raise BadInput(f"{clip(name)} is over {MAX_CONFIG_BYTES:,} bytes, too large for a configuration")
-    if not data.strip():
-        raise BadInput(f"{clip(name)} is empty")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInput(f"{clip(name)} is not text, so it is no configuration") from None

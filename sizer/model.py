@@ -56,6 +56,7 @@ class Model:
         self.unknown_keys: list[str] = []
         self._architecture: Architecture = architecture(architecture_name)
         self.config: Config = self._configure(self.given)
+        self._rows: dict[str, list[Row]] = {}
 
     def __repr__(self) -> str:
         return f"<sizer.Model {self.name} ({self.architecture})>"
@@ -78,7 +79,9 @@ class Model:
 
     def rows(self, layout: str = "checkpoint") -> list[Row]:
         """The leaves of the tree, repeats kept as counts."""
-        return walk(self.tree(layout))
+        if layout not in self._rows:
+            self._rows[layout] = walk(self.tree(layout))
+        return self._rows[layout]
 
     @cached_property
     def symbolic(self) -> tuple[Config, dict[str, Any]]:

@@ -34,12 +34,20 @@ def test_the_python_api_imports_nothing_heavy() -> None:
     assert loaded_by("import sizer; sizer.load('llama-3-8b').count()") == set()
 
 
+def test_a_preset_of_a_model_type_imports_nothing_heavy() -> None:
+    assert loaded_by("import sizer; sizer.load('qwen3-30b-a3b').count()") == set()
+
+
 def test_formula_imports_nothing_heavy() -> None:
     assert loaded_by("from sizer.cli import main\nmain(['formula', 'gpt2-small'])") == set()
 
 
 def test_public_names_change_only_on_purpose() -> None:
-    assert sorted(sizer.__all__) == sizer.__all__ == ["Model", "SizerError", "__version__", "load", "presets"]
+    assert (
+        sorted(sizer.__all__)
+        == sizer.__all__
+        == [*("Checkpoint", "Model", "SizerError", "__version__", "load", "load_checkpoint", "presets")]
+    )
     assert all(hasattr(sizer, name) for name in sizer.__all__)
     with pytest.raises(AttributeError):
         _ = sizer.nonsense
@@ -54,6 +62,7 @@ LAYERS = [
     ["sizer.measures"],
     ["sizer.model"],
     ["sizer.loading"],
+    ["sizer.checkpoint"],
     ["sizer.planning"],
     ["sizer.oracles"],
     ["sizer.report"],

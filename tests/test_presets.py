@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,12 @@ from conftest import ROOT
 
 import sizer
 from sizer.architectures.registry import architecture
-from sizer.sources.presets import NOT_PUBLIC, Preset, plain_toml
+from sizer.loading import from_dict, hf_values
+from sizer.report.config_json import config_json
+from sizer.sources.presets import KINDS, NOT_PUBLIC, Preset, plain_toml
 from sizer.sources.values import validated
+
+Run = Callable[..., tuple[int, str, str]]
 
 FILES = sorted((ROOT / "presets" / "models").glob("*.toml"))
 PRESETS = sizer.presets()
@@ -28,12 +34,104 @@ def test_the_quick_reader_reads_what_tomllib_reads(path: Path) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
 def test_a_preset_is_valid(preset: Preset) -> None:
-    config = architecture(preset.architecture).config
-
-    assert validated(preset.config, config) == preset.config
+    assert bool(preset.architecture) != bool(preset.model_type)
+    if preset.architecture:
+        assert validated(preset.config, architecture(preset.architecture).config) == preset.config
+    else:
+        # The same values with every check, which loading a preset by its name leaves out.
+        model = from_dict(hf_values(preset), name=preset.name)
+        assert model.given == sizer.load(preset.name).given
+        assert model.unknown_keys == []
     assert preset.source.startswith("https://")
     assert preset.date
     assert "params" in preset.expect or "published" in preset.expect
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
+def test_a_preset_is_of_the_kinds_it_names(preset: Preset) -> None:
+    model = sizer.load(preset.name)
+    rows = model.rows()
+    counted = model.count()
+    mixing = {row.component for row in rows} & {"mixer", "attention"}
+    memory = {"hybrid"} if len(mixing) == 2 else {"recurrent"} if "mixer" in mixing else set()
+
+    assert set(preset.kinds) <= set(KINDS)
+    assert len({"decoder", "encoder", "seq2seq"} & set(preset.kinds)) == 1
+    assert ("seq2seq" in preset.kinds) == any(row.stream == "encoder" for row in rows)
+    assert ("moe" in preset.kinds) == ("experts" in counted.components) == (counted.active < counted.total)
+    assert ("dense" in preset.kinds) != ("moe" in preset.kinds)
+    # A convolution beside the attention of an encoder remembers nothing.
+    assert "encoder" in preset.kinds or memory <= set(preset.kinds)
+
+
+def test_a_list_is_filtered_by_family_kind_and_size(sizer_cli: Run) -> None:
+    _, out, _ = sizer_cli("presets", "list", "--family", "mistral", "--kind", "moe", "-q")
+    assert out.split() == ["mixtral-8x7b", "mixtral-8x22b", "mixtral-8x22b-instruct"]
+    _, out, _ = sizer_cli("presets", "list", "--family", "qwen3_next", "-q")
+    assert out.split() == ["qwen3-next-80b-a3b"]
+    _, out, _ = sizer_cli("presets", "list", "--kind", "recurrent", "--max", "150000000", "-q")
+    assert out.split() == ["mamba-130m", "mamba2-130m"]
+    assert sizer_cli("presets", "list", "--kind", "decoders")[0] == 2
+
+
+# Architectures that transformers has not.
+NOT_THEIRS = ("gpt_from_scratch", "palm", "transformer")
+
+
+@pytest.mark.parametrize(
+    "preset", [p for p in PRESETS if p.architecture not in NOT_THEIRS], ids=lambda p: p.name
+)
+def test_a_config_json_is_read_to_the_same_model(preset: Preset) -> None:
+    written = json.loads(json.dumps(config_json(preset)))
+    back, model = sizer.load(written), sizer.load(preset.name)
+
+    assert list(written)[:2] == ["model_type", "architectures"]
+    assert back.count().total == model.count().total
+    assert back.count().active == model.count().active
+    assert back.unknown_keys == []
+
+
+def test_show_writes_a_config_json(sizer_cli: Run, tmp_path: Path) -> None:
+    code, out, _ = sizer_cli("presets", "show", "bert-large", "--hf")
+    (tmp_path / "config.json").write_text(out)
+
+    assert code == 0
+    assert json.loads(out)["intermediate_size"] == 4096
+    assert sizer_cli("count", str(tmp_path), "-q") == (0, "335141888\n", "")
+
+
+@pytest.mark.parametrize("name", ["palm-8b", "transformer-base", "llms-from-scratch-124m"])
+def test_what_transformers_has_not_gets_no_config_json(sizer_cli: Run, name: str) -> None:
+    code, out, err = sizer_cli("presets", "show", name, "--hf")
+
+    assert (code, out) == (2, "")
+    assert "no model type for the architecture" in err
+    assert "-q` writes a file" in err
+
+
+@pytest.mark.parametrize("name", ["dbrx", "qwen3-8b", "falcon-7b", "longformer-base-4096"])
+def test_a_file_of_ones_own_may_name_a_model_type(sizer_cli: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine.toml").write_text(sizer_cli("presets", "show", name, "-q")[1])
+
+    assert sizer_cli("count", str(tmp_path / "mine.toml"), "-q") == sizer_cli("count", name, "-q")
+    assert sizer_cli("count", str(tmp_path / "mine.toml"), "--set", "n_layers=2", "-q")[0] == 0
+
+
+FILES_OF_ONES_OWN = [
+    ("config = { d_model = 64 }", ["needs `architecture`", "`model_type`"]),
+    ('architecture = "gpt2"\nmodel_type = "gpt2"\nconfig = { d_model = 64 }', ["both", "give one"]),
+    ('model_type = "qwen33"\nconfig = { d_model = 64 }', ["qwen33", "did you mean", "qwen3"]),
+    ('model_type = "qwen3"\nconfig = { d_model = "wide" }', ["mine", "wide", "whole number"]),
+]
+
+
+@pytest.mark.parametrize(("text", "fragments"), FILES_OF_ONES_OWN)
+def test_a_wrong_file_is_refused(sizer_cli: Run, tmp_path: Path, text: str, fragments: list[str]) -> None:
+    (tmp_path / "mine.toml").write_text(f"[mine]\n{text}\n")
+    code, out, err = sizer_cli("count", str(tmp_path / "mine.toml"))
+
+    assert (code, out) == (2, "")
+    assert all(fragment in err for fragment in fragments), err
 
 
 def test_names_and_aliases_are_unique() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 import sizer  # noqa: E402
 from sizer.oracles import torch as oracle  # noqa: E402
+from sizer.report.config_json import config_json  # noqa: E402
 from sizer.report.verify import compare_with, differences  # noqa: E402
+from sizer.sources.presets import preset  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 nn = torch.nn
@@ -33,6 +36,39 @@ MODELS = [
     ("transformer-base", {}),
     ("transformer-base", {"shared_embeddings": False, "n_decoder_layers": 3, "bias": False}),
 ]
+
+
+# One of each way in which a preset may say its sizes.
+WRITTEN = [
+    "gpt2-small",
+    "llama-3.2-1b",
+    "bert-large",
+    "t5-small",
+    "pythia-70m",
+    "opt-350m",
+    "gemma-3-270m",
+    "granite-4.0-h-tiny",
+    "mamba2-130m",
+    "lfm2-350m",
+    "bart-base",
+    "deberta-v2-xlarge",
+    "xlnet-base-cased",
+    "dbrx",
+]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_transformers_reads_a_written_config_json_to_the_same_model(tmp_path: Path, name: str) -> None:
+    from transformers import AutoConfig
+
+    written = config_json(preset(name))
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    config = AutoConfig.from_pretrained(tmp_path)
+    with torch.device("meta"):
+        module = getattr(transformers, config.architectures[0])(config)
+
+    assert config.architectures == written["architectures"]
+    assert preset(name).expect["params"] == sum(p.numel() for p in module.parameters())
 
 
 @pytest.mark.parametrize(("name", "overrides"), MODELS)

@@ -29,6 +29,13 @@ NO_SIZE = re.compile(
     r"|(drop_?path|layerdrop|jitter|temperature|softcapping|multiplier|_loss|loss_)"
 )
 
+# Keys that look like those and do.
+SIZE = re.compile(
+    r"^(output_(vocab_size|hidden_size|channels|dim|proj_dims|num_channels|groups|gate_type)"
+    r"|(channel|depthwise|width|depth|ffn|embed_dim|block_ffn_dim)_multiplier|\w*use_(cls|mask)_token"
+    r"|use_layer_scale|layer_scale)$"
+)
+
 TASKS = {
     "base": "MODEL_MAPPING_NAMES",
     "causal": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
@@ -73,20 +80,28 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
         if default is dataclasses.MISSING:
             has_factory = field.default_factory is not dataclasses.MISSING
             default = field.default_factory() if has_factory else None
-        if NO_SIZE.search(field.name):
+        if NO_SIZE.search(field.name) and not SIZE.search(field.name):
             found["ignored"].append(field.name)
         else:
             found["defaults"][field.name] = plain(default)
     aliases = {a: b for a, b in config.attribute_map.items() if not NO_SIZE.search(a)}
     if aliases:
         found["aliases"] = aliases
-    nested = {}
-    for key, sub in config.sub_configs.items():
+    nested: dict[str, Any] = {}
+    specs = config.sub_configs_defaults
+    for key in {**config.sub_configs, **specs}:
+        spec = specs.get(key)
+        sub = spec.config_class if spec else config.sub_configs[key]
         registered = getattr(sub, "model_type", "") in CONFIG_MAPPING_NAMES
-        if registered or sub.__name__ == "AutoConfig" or sub in above:
+        if sub.__name__ == "AutoConfig":
+            nested[key] = (spec.model_type if spec else "") or ""
+        elif registered or sub in above:
             nested[key] = getattr(sub, "model_type", "")
         else:
             nested[key] = describe_class(sub, above | {config})
+        # What the whole model assumes of a part that the file leaves out.
+        if spec and spec.init_kwargs and found["defaults"].get(key) is None:
+            found["defaults"][key] = plain(spec.init_kwargs)
     if nested:
         found["nested"] = nested
     return found

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from sizer.cli.command import Command
-from sizer.cli.options import model_options, output_options
+from sizer.cli.options import output_options, source_options
 from sizer.model import Model
 from sizer.report import count as report
 from sizer.report.report import Report
 
+if TYPE_CHECKING:
+    from sizer.checkpoint import Checkpoint
+
 
 @click.command("count", cls=Command)
-@model_options
+@source_options
 @click.option(
     "--by",
     type=click.Choice(report.GROUPINGS),
@@ -23,15 +28,29 @@ from sizer.report.report import Report
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="With --by module: levels to show.")
 @click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="The parameters that adapters would train.")
 @output_options
-def command(model: Model, by: str, depth: int | None, lora: str | None) -> Report:
+def command(model: Model | Checkpoint, by: str, depth: int | None, lora: str | None) -> Report:
     """Count the parameters of a model, each tied tensor once.
+
+    MODEL may be a file of weights (safetensors, GGUF, PyTorch), an index of such files, or a folder
+    with either: then the weights that its tensors stand for are counted, from the headers alone. A
+    folder with a config.json is counted by its configuration; name the file in it, or the index, to
+    count the weights. One of several numbered files stands for them all.
+    Exit 1, and a word on standard error, where a file is missing, cut off, or contradicts another.
 
     \b
     sizer count gpt2-small
     sizer count config.json --by module --depth 2
     sizer count llama-3-8b --set n_layers=16 -q
     sizer count llama-7b --lora r=8,target=q_proj+v_proj
+    sizer count model.safetensors
+    sizer count llama-3-8b.Q4_K_M.gguf --json
     """
+    if not isinstance(model, Model):
+        if lora is not None:
+            raise click.UsageError("--lora needs a model; a file of weights does not say what is a matrix")
+        from sizer.report import checkpoint
+
+        return checkpoint.report(model, by=by, depth=depth)
     if lora is not None:
         from sizer.report import lora as adapters
 

@@ -6,13 +6,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sizer.errors import ClosedPipe, InvalidConfig
 from sizer.model import Model
 from sizer.report.report import Report
+
+if TYPE_CHECKING:
+    from sizer.checkpoint import Checkpoint
 
 # One-letter shorthands: `-D 1024` is `--set d_model=1024`.
 SHORTHANDS = {
@@ -32,6 +35,15 @@ SHORTHANDS = {
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """MODEL, --preset, --class, --set and the letters; the command gets `model`, loaded."""
+    return _options(command, _load)
+
+
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """As `model_options`; the model may also be a `Checkpoint`, where MODEL is one."""
+    return _options(command, _load_any)
+
+
+def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.argument("target", metavar="[MODEL]", required=False)
     @click.option("--preset", metavar="NAME", help="A model known by name (sizer presets list).")
@@ -51,7 +63,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         overrides = _overrides(assignments, {code: rest.pop(f"letter_{code}") for code in SHORTHANDS})
         # `--all` stands for every preset: then no single model is named.
         unnamed = rest.get("everything") and target is None and preset is None
-        return command(model=None if unnamed else _load(target, preset, cls, overrides), **rest)
+        return command(model=None if unnamed else load(target, preset, cls, overrides), **rest)
 
     return wrapped
 
@@ -68,6 +80,8 @@ def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
     def wrapped(form: str | None, table_format: str | None, verbose: bool, **rest: Any) -> int:
         answer = command(**rest)
         write(render(answer, form, table_format, verbose))
+        for line in answer.talk:
+            click.echo(f"sizer: {line}", err=True)
         return answer.exit_code
 
     return wrapped
@@ -146,3 +160,21 @@ def _load(target: str | None, preset: str | None, cls: str | None, overrides: di
         text = sys.stdin.buffer.read(loading.MAX_CONFIG_BYTES + 1)
         return loading.from_bytes(text, name="standard input", cls=cls, overrides=overrides)
     return loading.load(target, cls=cls, **overrides)
+
+
+def _load_any(
+    target: str | None, preset: str | None, cls: str | None, overrides: dict[str, Any]
+) -> Model | Checkpoint:
+    if target is None or preset is not None or not os.path.exists(target):
+        return _load(target, preset, cls, overrides)
+    from sizer.sources.checkpoints.read import is_checkpoint
+
+    if not is_checkpoint(target):
+        return _load(target, preset, cls, overrides)
+    if cls is not None or overrides:
+        raise click.UsageError(
+            "a checkpoint has its sizes in its files; --class and --set need a config or a preset"
+        )
+    from sizer.checkpoint import load_checkpoint
+
+    return load_checkpoint(target)

@@ -108,9 +108,14 @@ class Config:
                 object.__setattr__(self, name, value)
 
 
+_SIZES: dict[type, list[str]] = {}
+
+
 def size_names(config: type[Config]) -> list[str]:
     """The fields of a configuration that are sizes."""
-    return [f.name for f in fields(config) if str(f.type).startswith("Dim")]
+    if config not in _SIZES:
+        _SIZES[config] = [f.name for f in fields(config) if str(f.type).startswith("Dim")]
+    return _SIZES[config]
 
 
 def letter(config: type[Config], name: str) -> str:

@@ -6,6 +6,7 @@ sixty-two separate blocks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from sizer.core.dims import Dim
@@ -67,8 +68,11 @@ class PerLayer(Record):
         >>> list(PerLayer((16, 16, 32)).groups())
         [(16, Layers(count=2, indices=(0, 1))), (32, Layers(count=1, indices=(2,)))]
         """
+        layers: dict[int | None, list[int]] = {}
+        for i, value in enumerate(self.values):
+            layers.setdefault(value, []).append(i)
         for value in self.distinct():
-            found = tuple(i for i, other in enumerate(self.values) if other == value)
+            found = tuple(layers[value])
             if self.letter is None:
                 yield value, Layers(len(found), found)
             else:
@@ -92,7 +96,8 @@ class PerLayer(Record):
     def symbolic(self, letter: str) -> tuple[PerLayer, dict[str, int]]:
         """The sizes as symbols `F_1536`, and what each symbol stands for."""
         values: dict[str, int] = {}
+        counts = Counter(self.values)
         for value in self.distinct():
             values[f"{letter}_{value}"] = value
-            values[f"L_{letter}_{value}"] = self.values.count(value)
+            values[f"L_{letter}_{value}"] = counts[value]
         return PerLayer(self.values, letter), values

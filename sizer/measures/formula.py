@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from sizer.model import Model
 
 
+# More flags than this make a line nobody reads.
+FEW_SWITCHES = 8
+
+
 class Group(Record):
     """What some repeats of one part of a model hold, each.
 
@@ -172,14 +176,19 @@ def legend(model: Model, letters: Iterable[str]) -> dict[str, Letter]:
 
 
 def switches(model: Model) -> dict[str, Any]:
-    """The flags of a model's configuration that shape its formula."""
+    """The flags of a model's configuration that shape its formula.
+
+    Of a builder with many, those that are not as usual, and the tie of the head.
+    """
     config = model.config
-    shown = {}
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if field.name != "layout" and isinstance(value, bool | str):
-            shown[field.name] = value
-    return shown
+    flags = {f.name: f for f in fields(config) if isinstance(getattr(config, f.name), bool | str)}
+    flags.pop("layout")
+    few = len(flags) <= FEW_SWITCHES
+    return {
+        name: getattr(config, name)
+        for name, field in flags.items()
+        if few or name == "tie_embeddings" or getattr(config, name) != field.default
+    }
 
 
 def label(group: Group, form: ClosedForm) -> str:

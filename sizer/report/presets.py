@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from sizer import __version__, units
 from sizer.errors import nearest
+from sizer.report import report
 from sizer.report.report import Report, Table, View
 from sizer.sources.presets import Preset, presets
 
 
 def listing(
-    *, family: str | None = None, search: str | None = None, least: int = 0, most: int | None = None
+    *,
+    family: str | None = None,
+    kinds: Iterable[str] = (),
+    search: str | None = None,
+    least: int = 0,
+    most: int | None = None,
 ) -> Report:
-    """The presets, of one family, with a word in their name, or within a range of sizes."""
+    """The presets, of one family, of all the kinds, with a word in their name, or within a range of sizes."""
     found = [
         preset
         for preset in presets()
-        if (family is None or family in (preset.family, preset.architecture))
+        if (family is None or family in (preset.family, preset.architecture, preset.model_type))
+        and set(kinds) <= set(preset.kinds)
         and (search is None or search.lower() in " ".join((preset.name, *preset.aliases)).lower())
         and least <= preset.expect.get("params", 0)
         and (most is None or preset.expect.get("params", 0) <= most)
@@ -36,7 +44,8 @@ def listing(
         rows = [
             (
                 p.name,
-                p.architecture,
+                p.architecture or p.model_type,
+                " ".join(p.kinds),
                 units.count(p.expect.get("params", 0)),
                 f"{p.expect.get('params', 0):,}",
                 ", ".join(p.aliases),
@@ -45,7 +54,10 @@ def listing(
         ]
         return View(
             Table(
-                ("name", "architecture", "size", "params", "also"), rows, (2, 3), [_record(p) for p in found]
+                ("name", "architecture", "kind", "size", "params", "also"),
+                rows,
+                (3, 4),
+                [_record(p) for p in found],
             )
         )
 
@@ -69,15 +81,27 @@ def shown(preset: Preset) -> Report:
         rows = [(key, str(value)) for key, value in preset.config.items()]
         return View(
             Table(("field", "value"), rows),
-            above=[f"{preset.name}  ({preset.architecture})"],
+            above=[f"{preset.name}  ({preset.architecture or preset.model_type})"],
             below=[
-                *(f"expected {key}: {value:,}" for key, value in preset.expect.items()),
+                *(
+                    f"expected {key}: {value:,}" if isinstance(value, int) else f"{key}: {value}"
+                    for key, value in preset.expect.items()
+                ),
                 *(f"assumed: {line}" for line in preset.assumptions),
                 f"source: {preset.source} (checked {preset.date})",
             ],
         )
 
     return Report(toml(preset), document, view)
+
+
+def as_config_json(preset: Preset) -> Report:
+    """One preset as a `config.json`, whatever the form asked for."""
+    from sizer.report.config_json import config_json
+
+    values = config_json(preset)
+    text = report.json(values)
+    return Report(text, lambda: values, lambda: View(below=[text]))
 
 
 def toml(preset: Preset) -> str:
@@ -88,15 +112,21 @@ def toml(preset: Preset) -> str:
             return str(item).lower()
         if isinstance(item, list | tuple):
             return f"[{', '.join(map(value, item))}]"
+        if isinstance(item, dict):
+            return f"{{ {', '.join(f'{key} = {value(below)}' for key, below in item.items())} }}"
         return (
             str(item) if isinstance(item, int | float) else '"' + re.sub(r'(["\\])', r"\\\1", str(item)) + '"'
         )
 
     lines = [
         f'["{preset.name}"]',
-        f"architecture = {value(preset.architecture)}",
+        f"architecture = {value(preset.architecture)}"
+        if preset.architecture
+        else f"model_type = {value(preset.model_type)}",
         f"source = {value(preset.source)}",
     ]
+    lines += [f"cls = {value(preset.cls)}"] if preset.cls else []
+    lines += [f"assumptions = {value(preset.assumptions)}"] if preset.assumptions else []
     lines += [f"date = {preset.date}"] if preset.date else []
     lines += [f"config.{key} = {value(item)}" for key, item in preset.config.items()]
     lines += [f"expect.{key} = {value(item)}" for key, item in preset.expect.items()]
@@ -107,7 +137,8 @@ def _record(preset: Preset) -> dict[str, Any]:
     return {
         "name": preset.name,
         "family": preset.family,
-        "architecture": preset.architecture,
+        "architecture": preset.architecture or preset.model_type,
+        "kinds": list(preset.kinds),
         "params": preset.expect.get("params"),
         "aliases": list(preset.aliases),
         "source": preset.source,

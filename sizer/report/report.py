@@ -86,9 +86,10 @@ class Report(Record):
 
     `value`: the one number or formula, printed alone with `-q`. `document`: the answer as JSON.
     `view`: the answer for people, and its table. `exit_code`: 1 where the answer is no.
+    `talk`: lines to say beside the answer, on standard error.
     """
 
-    __slots__ = ("document", "exit_code", "value", "view")
+    __slots__ = ("document", "exit_code", "talk", "value", "view")
 
     def __init__(
         self,
@@ -96,8 +97,10 @@ class Report(Record):
         document: Callable[[], Any],
         view: Callable[[], View],
         exit_code: int = 0,
+        talk: Sequence[str] = (),
     ) -> None:
         self.value = value
+        self.talk = talk
         self.document = document
         self.view = view
         self.exit_code = exit_code

@@ -9,77 +9,28 @@ that transformers does not build, since their repositories bring code of their o
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
-from functools import cache
 from typing import Any
 
 from sizer.core.config import Config
-from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, nearest
-from sizer.sources.presets import directory
-from sizer.sources.values import ALIASES, canonical_name
+from sizer.core.dims import MAX_SIZE
+from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, shown
+from sizer.sources.json_text import MAX_KEYS
+from sizer.sources.model_types import ENDINGS, classes_of, named_class, own_classes, own_code_type
+from sizer.sources.model_types import model_type_of_class as model_type_of_class
+from sizer.sources.model_types import record_of as record_of
+from sizer.sources.model_types import usual_class as usual_class
+from sizer.sources.overrides import ALWAYS_KNOWN, SWITCHES
+from sizer.sources.overrides import in_its_words as in_its_words
+from sizer.sources.spelling import is_size, meant
+from sizer.sources.values import ALIASES
 
-# What a class of a model type is called in `Config.task`, where the tables of transformers say
-# nothing; the ending decides.
-_ENDINGS = {
-    "ForSequenceClassification": "sequence",
-    "ForTokenClassification": "token",
-    "ForQuestionAnswering": "qa",
-    "ForQuestionAnsweringSimple": "qa_simple",
-    "ForMultipleChoice": "choice",
-    "ForNextSentencePrediction": "next_sentence",
-    "ForEntityClassification": "entity",
-    "ForEntityPairClassification": "entity_pair",
-    "ForEntitySpanClassification": "entity_span",
-    "ForPreTraining": "pretraining",
-    "ForAudioClassification": "audio_classification",
-    "ForMaskedLM": "masked",
-    "ForCausalLM": "causal",
-    "LMHeadModel": "causal",
-    "WithLMHeadModel": "causal",
-    "DoubleHeadsModel": "double_heads",
-    "ForConditionalGeneration": "seq2seq",
-    "EncoderModel": "encoder",
-    "ForRetrieval": "retrieval",
-    "ForOpticalFlow": "optical_flow",
-    "ForMultimodalAutoencoding": "multimodal_autoencoding",
-    "Model": "base",
-}
-# The task of a file that names no class: what people mean by "the model".
-_USUAL = (
-    "causal",
-    "seq2seq",
-    "image_text",
-    "multimodal",
-    "masked",
-    "speech_seq2seq",
-    "ctc",
-    "image_classification",
-    "pretraining",
-    "base",
-)
+# No model has as many; a reader may make a list with an entry for each.
+MAX_LAYERS = 100_000
 
-# Keys of any file, whatever its model type.
-_ALWAYS_KNOWN = (
-    "model_type",
-    "architectures",
-    "auto_map",
-    "torch_dtype",
-    "dtype",
-    "num_labels",
-    "tie_word_embeddings",
-    "quantization_config",
-    "transformers_version",
-    "attn_implementation",
-    "pruned_heads",
-    "tokenizer_class",
-    "is_decoder",
-)
-# What one may ask of a file in our own words, whatever its model type.
-_SWITCHES = ("count_mtp",)
+# Tasks whose head has no labels, whatever the file says of them.
+_WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "pretraining", "image_text"))
 
 
 class HFConfig(Mapping[str, Any]):
@@ -98,6 +49,8 @@ class HFConfig(Mapping[str, Any]):
         self.cls = cls
         self.name = name
         self.asked: set[str] = set()
+        # The nested configurations that a reader has asked for.
+        self.parts: dict[str, HFConfig] = {}
         self._record = record
         self._defaults: Mapping[str, Any] = record.get("defaults", {})
         self._aliases: Mapping[str, str] = record.get("aliases", {})
@@ -107,11 +60,35 @@ class HFConfig(Mapping[str, Any]):
         self.asked.update(spellings)
         for spelling in spellings:
             if spelling in self.values_in_file:
-                return self.values_in_file[spelling]
+                return self._checked(spelling, self.values_in_file[spelling])
         for spelling in spellings:
             if spelling in self._defaults:
                 return self._defaults[spelling]
         raise InvalidConfig(f"{self.name}: a {self.model_type} configuration needs {key!r}")
+
+    def _checked(self, key: str, value: Any) -> Any:
+        """A value of the file; one that cannot be the size its key names is an error.
+
+        Lists pass: some model types have a size for each layer.
+        """
+        if value is None or isinstance(value, list | tuple | Mapping):
+            if isinstance(value, Mapping) and is_size(key, self._defaults.get(key)):
+                raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
+            return value
+        if not is_size(key, self._defaults.get(key)):
+            return value
+        if isinstance(value, float) and value.is_integer() and value <= MAX_SIZE:
+            # JSON writes 1200 as 1200.0 where a program computed it.
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
+        default = self._defaults.get(key)
+        if value < 0 and not (isinstance(default, int) and default < 0):
+            raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is negative")
+        most = MAX_LAYERS if key.endswith("layers") or key in ALIASES["n_layers"] else MAX_SIZE
+        if value > most:
+            raise InvalidConfig(f"{self.name}: {key} is beyond {most:,}, the most that is accepted")
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self._defaults, **self.values_in_file})
@@ -154,9 +131,9 @@ class HFConfig(Mapping[str, Any]):
         for task, classes in self._record.get("classes", {}).items():
             if self.cls in classes and task != "pretraining":
                 return str(task)
-        for ending in sorted(_ENDINGS, key=len, reverse=True):
+        for ending in sorted(ENDINGS, key=len, reverse=True):
             if self.cls.endswith(ending) and not (ending == "Model" and self.own_class):
-                return _ENDINGS[ending]
+                return ENDINGS[ending]
         if self.own_class:
             raise BadInput(
                 f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
@@ -173,15 +150,20 @@ class HFConfig(Mapping[str, Any]):
     def own_class(self) -> bool:
         """Whether the class is one of the repository's own code that is not known by name."""
         mine = own_classes(self.values_in_file).values()
-        return self.cls in mine and self.cls not in _classes(self._record)
+        return self.cls in mine and self.cls not in classes_of(self._record)
 
     @property
     def n_labels(self) -> int:
         """Outputs of a classification head."""
         labels = self.values_in_file.get("id2label")
-        if isinstance(labels, Mapping):
+        if isinstance(labels, Mapping) and labels:
             return len(labels)
-        return int(self.values_in_file.get("num_labels", 2))
+        number = self.values_in_file.get("num_labels")
+        if number is None or self.task in _WITHOUT_LABELS:
+            return 2
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= MAX_SIZE:
+            raise InvalidConfig(f"{self.name}: num_labels = {shown(number)} is not a positive whole number")
+        return number
 
     @property
     def saved_by_transformers_5(self) -> bool:
@@ -200,26 +182,35 @@ class HFConfig(Mapping[str, Any]):
             *self.asked,
             *self._record.get("ignored", ()),
             *self._record.get("nested", {}),
-            *_ALWAYS_KNOWN,
-            *_SWITCHES,
+            *ALWAYS_KNOWN,
+            *SWITCHES,
         }
         unknown = [key for key in self.values_in_file if key not in known and not key.startswith("_")]
+        if len(unknown) > MAX_KEYS:
+            raise InvalidConfig(
+                f"{self.name} has {len(unknown):,} unknown keys; no configuration has so many"
+            )
+        missing = [key for key in self._defaults if not self.given(key)]
         for key in unknown:
-            missing = [k for k in self._defaults if k not in self.values_in_file]
-            near = get_close_matches(key, missing, n=1, cutoff=0.9)
-            if near:
-                raise UnknownKey(f"{self.name}: unknown key {clip(key)!r}; did you mean {near[0]!r}?")
-        return unknown
+            near = meant(key, missing)
+            if near is not None:
+                raise UnknownKey(f"{self.name}: unknown key {clip(key)!r}; did you mean {near!r}?")
+        inside = [f"{key}.{below}" for key, part in self.parts.items() for below in part.unknown_keys()]
+        return [*unknown, *inside]
 
-    def nested(self, key: str, model_type: str = "") -> HFConfig:
+    def nested(self, key: str, model_type: str = "", *, merged: bool = False) -> HFConfig:
         """A nested configuration, with the defaults of its own model type.
 
-        `model_type` is the type of one that is missing or does not say.
+        `model_type` is the type of one that is missing or does not say. `merged`: what the whole
+        assumes of the part holds for each key that the file leaves out, not only for a missing part.
         """
         self.asked.add(key)
         values = self.values_in_file.get(key)
+        assumed = self._defaults.get(key) or {}
         if values is None:
-            values = self._defaults.get(key) or {}
+            values = assumed
+        elif merged and isinstance(values, Mapping):
+            values = {**assumed, **values}
         if not isinstance(values, Mapping):
             raise InvalidConfig(f"{self.name}: {key} = {clip(repr(values))} is not an object of settings")
         declared = self._record.get("nested", {}).get(key)
@@ -229,7 +220,21 @@ class HFConfig(Mapping[str, Any]):
             fallback = model_type or (declared if isinstance(declared, str) else "")
             wanted = str(values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
-        return HFConfig(values, record, self.cls, f"{self.name}: {key}")
+            if fallback and key in record.get("nested", {}):
+                # Older files give a part the type of a whole, which has such a part itself.
+                record = record_of(fallback)
+        part = HFConfig(values, record, self.cls, f"{self.name}: {key}")
+        self.parts[key] = part
+        return part
+
+    def as_type(self, model_type: str) -> HFConfig:
+        """The same values, read as a configuration of another model type."""
+        self.asked.update(self.values_in_file)
+        return HFConfig(self.values_in_file, record_of(model_type), self.cls, self.name)
+
+    def has_task(self, task: str) -> bool:
+        """Whether the model type has a class for a task."""
+        return bool(self._record.get("classes", {}).get(task))
 
     def as_task(self, task: str) -> HFConfig:
         """The same configuration, for the class that its model type has for a task."""
@@ -250,41 +255,15 @@ class HFConfig(Mapping[str, Any]):
             if name in given or name in found or name == "layout":
                 continue
             spellings = (*ALIASES.get(name, ()), name)
-            present = [s for s in spellings if self.given(s)] or [s for s in spellings if s in self]
+            # The words of the model type itself; another tool's only for what it has no word for.
+            known = [s for s in spellings if s in self._defaults or s in self._aliases]
+            present = [s for s in known if self.given(s)] or known
+            present = present or [s for s in spellings if self.given(s)]
             if present:
                 value = self[present[0]]
                 if value is not None:
                     found[name] = value
         return {**found, **given}
-
-
-def record_of(model_type: str) -> Mapping[str, Any]:
-    """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
-    line = _lines().get(model_type)
-    if line is None:
-        raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
-    record: dict[str, Any] = json.loads(line)
-    if "same_as" in record:
-        # A type that is another under a name, and with defaults, of its own.
-        base = record_of(record["same_as"])
-        merged = {
-            key: {**base.get(key, {}), **record.get(key, {})} for key in ("defaults", "aliases", "classes")
-        }
-        return {**base, **record, **merged}
-    return record
-
-
-@cache
-def _lines() -> dict[str, str]:
-    # The files have a line for each of hundreds of types; only the one asked for is parsed.
-    start = '{"model_type":"'
-    lines: dict[str, str] = {}
-    for name in ("model_types.jsonl", "remote_types.jsonl"):
-        with open(os.path.join(directory("huggingface"), name), encoding="utf-8") as file:
-            for line in file:
-                if line.startswith(start):
-                    lines[line[len(start) : line.index('"', len(start))]] = line
-    return lines
 
 
 def language_model(hf: HFConfig, model_type: str) -> HFConfig:
@@ -302,15 +281,12 @@ def language_model(hf: HFConfig, model_type: str) -> HFConfig:
     return hf.nested("text_config", model_type)
 
 
-def model_type_of_class(cls: str) -> list[str]:
-    """The model types that have a class of that name."""
-    return [name for name, line in _lines().items() if f'"{cls}"' in line]
-
-
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:
     """A configuration with its model type and its class decided."""
-    named = cls or _named(values)
+    named = cls or named_class(values)
     model_type = values.get("model_type")
+    if model_type is not None and not isinstance(model_type, str):
+        raise BadInput(f"{name}: model_type = {shown(model_type)} is not the name of a model type")
     if not isinstance(model_type, str) or not model_type:
         candidates = model_type_of_class(str(named)) if named else []
         if len(candidates) != 1:
@@ -319,89 +295,7 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
                 "or --class with the name of its class"
             )
         model_type = candidates[0]
-    record = record_of(_own_code_type(model_type, named, values) or model_type)
+    record = record_of(own_code_type(model_type, named, values) or model_type)
     if not isinstance(named, str) or not named:
         named = usual_class(record)
     return HFConfig(values, record, named, name)
-
-
-def _named(values: Mapping[str, Any]) -> Any:
-    architectures = values.get("architectures")
-    return architectures[0] if isinstance(architectures, list) and architectures else None
-
-
-def _own_code_type(model_type: str, cls: Any, values: Mapping[str, Any]) -> str | None:
-    """The type of a file whose own code says more than its `model_type`, which is another's.
-
-    Its record names that type in `instead_of`. The two are told apart by a class that the other
-    type has not, by the configuration that `auto_map` points to, or by keys that mark such a file.
-    """
-    config = own_classes(values).get("AutoConfig")
-    for record in _instead().get(model_type, ()):
-        own = cls in _classes(record) and cls not in _classes(record_of(model_type))
-        marked = any(key in values for key in record.get("marked_by", ()))
-        if own or marked or config in record["config_classes"]:
-            return str(record["model_type"])
-    return None
-
-
-def _classes(record: Mapping[str, Any]) -> list[str]:
-    return [name for names in record.get("classes", {}).values() for name in names]
-
-
-@cache
-def _instead() -> dict[str, list[dict[str, Any]]]:
-    """The types that files give another's name, by that name."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for line in _lines().values():
-        if '"instead_of"' in line:
-            record = json.loads(line)
-            for name in record["instead_of"]:
-                found.setdefault(name, []).append(record)
-    return found
-
-
-def own_classes(values: Mapping[str, Any]) -> dict[str, str]:
-    """The classes that the repository of a file brings itself, by what transformers loads them as."""
-    auto_map = values.get("auto_map")
-    if not isinstance(auto_map, Mapping):
-        return {}
-    return {key: value.rpartition(".")[2] for key, value in auto_map.items() if isinstance(value, str)}
-
-
-def usual_class(record: Mapping[str, Any]) -> str:
-    """The class people mean by the name of a model type: its language model, if it has one."""
-    classes = record.get("classes", {})
-    both = record.get("defaults", {}).get("is_encoder_decoder")
-    for task in ("seq2seq", "speech_seq2seq", *_USUAL) if both else _USUAL:
-        if task in classes:
-            return str(classes[task][0])
-    return ""
-
-
-def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a file with some replaced; a key may be in our words or transformers'."""
-    if not overrides:
-        return dict(values)
-    changed: dict[str, Any] = {}
-    model_type = str(values.get("model_type", ""))
-    record = record_of(_own_code_type(model_type, _named(values), values) or model_type)
-    known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
-    for key, value in overrides.items():
-        spelled = _spelled(key, known, record)
-        if spelled in changed:
-            raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
-        changed[spelled] = value
-    return {**values, **changed}
-
-
-def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    if key in known or key in record.get("ignored", ()) or key in _SWITCHES:
-        return key
-    name = canonical_name(key)
-    for spelling in (name, *ALIASES.get(name, ())):
-        if spelling in known:
-            return spelling
-    near = nearest(key, [*known, *ALIASES])
-    guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise UnknownKey(f"a {record['model_type']} configuration has no key {clip(key)!r}{guess}")

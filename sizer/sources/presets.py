@@ -11,6 +11,9 @@ from typing import Any
 from sizer.core.record import Record
 from sizer.errors import BadInput, SizerError, UnknownName
 
+# What a model may be: by what its tokens see, by whether each visits all of it, by what it remembers.
+KINDS = ("decoder", "encoder", "seq2seq", "dense", "moe", "recurrent", "hybrid")
+
 # Names people ask for whose sizes were never published.
 NOT_PUBLIC = (
     "gpt-3.5",
@@ -31,16 +34,24 @@ NOT_PUBLIC = (
 
 
 class Preset(Record):
-    """A model as its family's file describes it."""
+    """A model as its family's file describes it.
+
+    Either `architecture` names one of ours and `config` holds its fields, or `model_type` names one
+    of transformers; then `config` is what its `config.json` says beyond the defaults of that type, in
+    our words where we have one, and `cls` is the class where it is not the type's usual one.
+    """
 
     __slots__ = (
         "aliases",
         "architecture",
         "assumptions",
+        "cls",
         "config",
         "date",
         "expect",
         "family",
+        "kinds",
+        "model_type",
         "name",
         "source",
     )
@@ -56,6 +67,9 @@ class Preset(Record):
         date: str,
         assumptions: tuple[str, ...],
         aliases: tuple[str, ...],
+        model_type: str = "",
+        cls: str = "",
+        kinds: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.family = family
@@ -66,6 +80,9 @@ class Preset(Record):
         self.date = date
         self.assumptions = assumptions
         self.aliases = aliases
+        self.model_type = model_type
+        self.cls = cls
+        self.kinds = kinds
 
 
 def directory(kind: str = "models") -> str:
@@ -86,11 +103,11 @@ def preset(name: str) -> Preset:
     """
     # Parsing every family takes longer than a count, so look for the name in the text first.
     heading, alias = f"[{name}]\n", f'"{name}"'
-    for path in _files():
+    for path in _files(name):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         if heading in text or alias in text:
-            for found in _presets(plain_toml(text), path):
+            for found in _presets(plain_toml(_excerpt(text, name)), path):
                 if name == found.name or name in found.aliases:
                     return found
     raise _unknown(name)
@@ -147,9 +164,16 @@ def plain_toml(text: str) -> dict[str, Any]:
             if key == "date":
                 table[key] = right
             else:
-                python = f"dict({right[1:-1]})" if right.startswith("{") else right
+                python = right.replace("{", "dict(").replace("}", ")") if right.startswith("{") else right
                 table[key] = value(ast.parse(python, mode="eval").body)
     return document
+
+
+def _excerpt(text: str, name: str) -> str:
+    """What a file says of all its models, and its table of one of them."""
+    head, *tables = text.split("\n[")
+    wanted = ("defaults]", f"{name}]", f'"{name}"]')
+    return "\n[".join([head, *(t for t in tables if t.startswith(wanted) or f'"{name}"' in t)])
 
 
 def _presets(document: dict[str, Any], where: str) -> list[Preset]:
@@ -168,33 +192,58 @@ def _presets(document: dict[str, Any], where: str) -> list[Preset]:
 
 
 def _preset(name: str, family: str, table: dict[str, Any], defaults: dict[str, Any], where: str) -> Preset:
-    known = {"architecture", "source", "date", "assumptions", "aliases", "config", "expect"}
+    known = {
+        "architecture",
+        "model_type",
+        "cls",
+        "kinds",
+        "source",
+        "date",
+        "assumptions",
+        "aliases",
+        "config",
+        "expect",
+    }
     for key in table:
         if key not in known:
             raise BadInput(
                 f"{where}: [{name}] has an unknown key {key!r}; known are {', '.join(sorted(known))}"
             )
-    if not isinstance(table.get("architecture"), str):
-        raise BadInput(f"{where}: [{name}] needs `architecture`, one of those in `sizer presets list`")
+    architecture, model_type = table.get("architecture", ""), table.get("model_type", "")
+    if not (isinstance(architecture, str) and isinstance(model_type, str)) or not (
+        architecture or model_type
+    ):
+        raise BadInput(
+            f"{where}: [{name}] needs `architecture`, one of those in `sizer presets list`, "
+            "or `model_type`, one of transformers"
+        )
+    if architecture and model_type:
+        raise BadInput(f"{where}: [{name}] has both `architecture` and `model_type`; give one")
     config = table.get("config", {})
     if not isinstance(config, dict):
         raise BadInput(f"{where}: [{name}] `config` is not a table of sizes")
     return Preset(
         name,
         family,
-        table["architecture"],
+        architecture,
         {**defaults, **config},
         table.get("expect", {}),
         str(table.get("source", "")),
         str(table.get("date", "")),
         tuple(table.get("assumptions", ())),
         tuple(table.get("aliases", ())),
+        model_type,
+        str(table.get("cls", "")),
+        tuple(table.get("kinds", ())),
     )
 
 
-def _files() -> list[str]:
+def _files(model: str = "") -> list[str]:
+    """The files of the families; the one whose name begins the model's comes first."""
     folder = directory()
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".toml")]
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".toml"))
+    names.sort(key=lambda name: not model.replace("-", "_").startswith(name[:-5]))
+    return [os.path.join(folder, name) for name in names]
 
 
 def _unknown(name: str) -> SizerError:

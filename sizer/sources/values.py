@@ -124,6 +124,22 @@ def validated(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
     return result
 
 
+def well_formed(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
+    """Fields of a configuration that need no check, with lists in the form of their kind."""
+    kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(config)}
+    return {name: _formed(kinds[name], value) for name, value in given.items()}
+
+
+def _formed(kind: str, value: Any) -> Any:
+    if kind == "Part" and value is not None:
+        return value._replace(given=well_formed(value.given, value.kind))
+    if kind == "Pattern" and isinstance(value, list | tuple):
+        return Pattern(tuple(value))
+    if kind == "PerLayer" and isinstance(value, list | tuple):
+        return PerLayer(tuple(value))
+    return value
+
+
 def parse_assignment(text: str) -> tuple[str, Any]:
     """`KEY=VALUE` from a command line: a whole number, true, false, none or a word.
 
@@ -169,8 +185,10 @@ def _value(field: Field[Any], value: Any) -> Any:
         return None
     if hasattr(value, "dtype") or hasattr(value, "free_symbols") or hasattr(value, "terms"):
         return value
-    if isinstance(value, Pattern | PerLayer):
+    if isinstance(value, Pattern):
         return value
+    if isinstance(value, PerLayer):
+        return PerLayer(tuple(_check(_adapters()["sizes"], field, list(value.values))))
     if kind.removesuffix(" | None") == "Part":
         return value._replace(given=validated(value.given, value.kind))
     base = kind.removesuffix(" | None")

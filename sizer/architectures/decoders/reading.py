@@ -33,11 +33,8 @@ def dense(
     A switch that is not given keeps its default, whatever the file says: a model type that does
     not know a key ignores it. The same holds for the window.
     """
-    fixed = {
-        field.name: field.default
-        for field in fields(config)
-        if field.name not in ("layout", "task", "tie_embeddings", *size_names(config))
-    }
+    decided = ("layout", "task", "tie_embeddings", *size_names(config))
+    fixed = {field.name: field.default for field in fields(config) if field.name not in decided}
     fixed |= {"window": None, "act": activation(hf), "token_bias": token_bias(hf)}
     # A switch that the file sets to null is off.
     given = {

@@ -72,4 +72,4 @@ def _encoder_decoder(hf: HFConfig) -> Reading:
     return Reading("encoder_decoder", given)
 
 
-HF_READERS = {"encoder-decoder": _encoder_decoder}
+HF_READERS = {"encoder-decoder": _encoder_decoder, "vision-encoder-decoder": _encoder_decoder}

@@ -11,6 +11,7 @@ from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, mlp
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -44,6 +45,12 @@ class FunnelConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
+        repeats = self.block_repeats
+        if repeats is not None and len(repeats.values) != len(self.block_sizes.values):
+            raise InvalidConfig(
+                f"block_repeats lists {len(repeats.values)} blocks and block_sizes "
+                f"{len(self.block_sizes.values)}; give one number a block"
+            )
 
 
 def funnel(c: FunnelConfig) -> Module:

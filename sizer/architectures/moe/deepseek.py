@@ -73,7 +73,7 @@ def deepseek(c: DeepseekConfig) -> Module:
             latent_attention(c, embed),
             *_block_norm(c, "post_attention_layernorm", embed, plain=dense, gated=sparse),
             gated_mlp("mlp", Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act)._replace(at=dense),
-            mixture(c, embed)._replace(at=sparse),
+            mixture(c, embed, learned_bias=c.router_bias_param)._replace(at=sparse),
             *_mlp_norm(c, embed, sparse),
         ),
         repeat=c.n_layers,
@@ -97,11 +97,13 @@ def mixture(
     embed: Axis,
     *,
     stacked: bool = False,
+    learned_bias: bool = False,
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
 ) -> Module:
     """The router, E routed experts of which a token visits k, and the shared ones as one MLP.
 
     `stacked`: a checkpoint, too, has all experts of a layer in one tensor.
+    `learned_bias`: the bias that balances the router is a parameter.
     """
     experts = Axis("expert", c.n_experts)
     shared: tuple[Module, ...] = ()
@@ -117,7 +119,7 @@ def mixture(
         layout="transformers" if stacked else c.layout,
         act=c.act,
     )
-    gate = router("gate", experts, embed, balanced=c.router_bias, learned=c.router_bias_param)
+    gate = router("gate", experts, embed, balanced=c.router_bias, learned=learned_bias)
     return Module("mlp", (gate, routed, *(part._replace(component="experts") for part in shared)))
 
 

@@ -15,7 +15,6 @@ from sizer.core.layers import buffer, gated_mlp, linear, rms_norm
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module
 from sizer.errors import InvalidConfig
-from sizer.sources.hf_config import language_model
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -161,11 +160,6 @@ def _dots3_note_text(hf: HFConfig) -> Reading:
     )
 
 
-def _dots3_note(hf: HFConfig) -> Reading:
-    """The language model alone, from the file of the multimodal one."""
-    return _dots3_note_text(language_model(hf, "dots3_note_text"))
-
-
 def _layer_kinds(hf: HFConfig, n_layers: int) -> tuple[str, ...]:
     use_dsa = hf.get("use_dsa", None if "per_layer_config" in hf else True)
     types = hf.per_layer("layer_types", n_layers)
@@ -211,4 +205,4 @@ def _rotary_width(hf: HFConfig, kind: str, sizes: Any) -> int:
     return rotary if factor is None else int(sizes["head_dim"] * factor)
 
 
-HF_READERS = {"dots3_note": _dots3_note, "dots3_note_text": _dots3_note_text}
+HF_READERS = {"dots3_note_text": _dots3_note_text}

@@ -80,14 +80,18 @@ def _attention(c: MiniMaxM3Config) -> Module:
 def _indexer(c: MiniMaxM3Config) -> Module:
     """Scores of the blocks of earlier tokens, from narrow queries and one key for all heads."""
     embed, key = Axis("embed", c.d_model), Axis("index", c.d_index)
+    # In the files of the model that sees, these stand in attention itself.
+    name, before = (
+        ("", "index_") if c.naming == "minimax_m3_vl" and c.layout == "checkpoint" else ("indexer", "")
+    )
     sizes = {"heads": c.n_index_heads, "kv_heads": 1, "d_qk": c.d_index, "d_v": 0, "window": None}
     return Module(
-        "indexer",
+        name,
         (
-            linear("q_proj", heads_axis("index_heads", c.n_index_heads, c.d_index), embed),
-            linear("k_proj", key, embed),
-            norm(c, "q_norm", key),
-            norm(c, "k_norm", key),
+            linear(f"{before}q_proj", heads_axis("index_heads", c.n_index_heads, c.d_index), embed),
+            linear(f"{before}k_proj", key, embed),
+            norm(c, f"{before}q_norm", key),
+            norm(c, f"{before}k_norm", key),
             Op("scores", "attention", sizes),
             State("index_keys", per_token=c.d_index),
         ),

@@ -54,6 +54,7 @@ _GRANITE_STORED = _GRANITE._replace(
     stacked=("block_sparse_moe.input_linear.weight", "block_sparse_moe.output_linear.weight"),
 )
 _STACKED = MoENames(router="mlp.router", stacked=("mlp.experts.gate_up_proj", "mlp.experts.down_proj"))
+_PLAIN_STACKED = MoENames(stacked=("mlp.experts.gate_up_proj", "mlp.experts.down_proj"))
 _AFMOE = MoENames(router="mlp.router.gate", correction="mlp.expert_bias")
 _HUNYUAN = MoENames(router="mlp.gate.wg", shared="mlp.shared_mlp")
 _ERNIE = MoENames(correction="mlp.gate.moe_statics.e_score_correction_bias")
@@ -101,8 +102,10 @@ NAMES: dict[str, tuple[MoENames, MoENames]] = {
     ),
     "mimo_v2_flash": (_PLAIN, MoENames(sinks="attention_sink_bias")),
     "minimax_m3": (_FUSED, _FUSED),
+    "minimax_m3_vl": (_FUSED, _MIXTRAL._replace(shared="block_sparse_moe.shared_experts")),
     "sarvam": (_PLAIN, MoENames(embedding="word_embeddings", correction="mlp.gate.expert_bias")),
     # The bare decoder keeps its embedding's name: only that of a model with a head is another.
     "sarvam_base": (_PLAIN, MoENames(correction="mlp.gate.expert_bias")),
     "llama4": (_LLAMA4, _LLAMA4),
+    "qwen3_vl_moe": (_PLAIN_STACKED, _PLAIN_STACKED),
 }

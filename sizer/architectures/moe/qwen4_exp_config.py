@@ -11,7 +11,6 @@ from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide, round_up
 from sizer.core.pattern import Pattern, PerLayer
 from sizer.errors import InvalidConfig
-from sizer.sources.hf_config import language_model
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -165,9 +164,4 @@ def _primes_from(number: int) -> Iterator[int]:
         number += 1
 
 
-def _qwen4_exp(hf: HFConfig) -> Reading:
-    """The language model alone, from the file of the multimodal one."""
-    return _qwen4_exp_text(language_model(hf, "qwen4_exp_text"))
-
-
-HF_READERS = {"qwen4_exp": _qwen4_exp, "qwen4_exp_text": _qwen4_exp_text}
+HF_READERS = {"qwen4_exp_text": _qwen4_exp_text}

@@ -10,7 +10,7 @@ from sizer.architectures.recurrent.delta import DeltaConfig, delta_axes, delta_n
 from sizer.architectures.recurrent.parts import in_file, in_layers, layer_pattern, rotary_width, short_conv
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
-from sizer.core.dims import Dim, divide, is_number
+from sizer.core.dims import Dim, divide
 from sizer.core.layers import embedding, linear, rms_norm
 from sizer.core.tree import Axis, Module
 
@@ -76,7 +76,7 @@ def _mixer(c: OlmoHybridConfig, embed: Axis) -> Module:
 
 def _thirds(channels: Dim) -> tuple[Dim, Dim, Dim]:
     """The one convolution in memory is cut into three equal parts, whatever they serve, to be stored."""
-    third = -(-channels // 3) if is_number(channels) else divide(channels, 3, names="channels / 3")
+    third = -(-channels // 3) if isinstance(channels, int) else divide(channels, 3, names="channels / 3")
     return third, third, channels - 2 * third
 
 

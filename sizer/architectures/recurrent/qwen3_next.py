@@ -33,7 +33,6 @@ from sizer.core.dims import Dim
 from sizer.core.layers import embedding, gate_op, gated_mlp, linear, rms_norm, routed_experts
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, heads_axis
-from sizer.errors import UnknownName
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -196,7 +195,7 @@ def _qwen3_next(hf: HFConfig) -> Reading:
     return Reading("qwen3_next", given)
 
 
-def qwen3_5(hf: HFConfig) -> Reading:
+def _qwen3_5(hf: HFConfig) -> Reading:
     """The text model of a Qwen3.5, dense or with experts in every layer."""
     routed = hf.model_type == "qwen3_5_moe_text"
     given = hf.fill(
@@ -207,14 +206,6 @@ def qwen3_5(hf: HFConfig) -> Reading:
         d_ff=None if routed else hf["intermediate_size"],
     )
     return Reading("qwen3_next", given)
-
-
-def _qwen3_5_causal(hf: HFConfig) -> Reading:
-    if hf.task != "causal":
-        raise UnknownName(
-            "class", hf.cls, (), hint=f"of a {hf.model_type}, its language model alone is known"
-        )
-    return qwen3_5(hf.nested("text_config"))
 
 
 def _lara_mini(hf: HFConfig) -> Reading:
@@ -250,9 +241,7 @@ def _sizes(hf: HFConfig, routed: bool) -> dict[str, Any]:
 
 HF_READERS = {
     "qwen3_next": _qwen3_next,
-    "qwen3_5_text": qwen3_5,
-    "qwen3_5_moe_text": qwen3_5,
-    "qwen3_5": _qwen3_5_causal,
-    "qwen3_5_moe": _qwen3_5_causal,
+    "qwen3_5_text": _qwen3_5,
+    "qwen3_5_moe_text": _qwen3_5,
     "lara_mini": _lara_mini,
 }

@@ -1,0 +1,74 @@
+"""Whole processes: time on the clock, time on the processor, peak memory, against importing click.
+
+With llm-flops installed in the same environment (`pip install llm-flops`, the fastest peer, no
+dependencies) it runs in the same rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+
+
+class Run(NamedTuple):
+    clock: float
+    processor: float
+    memory_kib: int
+
+
+def commands() -> dict[str, list[str]]:
+    python, sizer = sys.executable, str(SCRIPTS / "sizer")
+    found = {
+        "python -c pass": [python, "-c", "pass"],
+        "import click": [python, "-c", "import click"],
+        "import click, sympy": [python, "-c", "import click, sympy"],
+        "sizer count -q": [sizer, "count", "--preset", "gpt2-small", "-q"],
+        "sizer count --json": [sizer, "count", "--preset", "gpt2-small", "--json"],
+        "sizer count": [sizer, "count", "--preset", "gpt2-small"],
+        "sizer formula": [sizer, "formula", "gpt2-small"],
+        "sizer explain": [sizer, "explain", "gpt2-small"],
+    }
+    peer = shutil.which("llm-flops", path=str(SCRIPTS))
+    if peer:
+        found["llm-flops estimate"] = [peer, "estimate", "gpt2", "--no-hf", "--json"]
+    return found
+
+
+def run(command: list[str]) -> Run:
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    clock = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with {process.returncode}")
+    return Run(clock, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+
+
+def report(rounds: int) -> None:
+    chosen = commands()
+    for command in chosen.values():
+        run(command)
+    results: dict[str, list[Run]] = {name: [] for name in chosen}
+    for _ in range(rounds):
+        for name, command in chosen.items():
+            results[name].append(run(command))
+    base = results["import click"]
+    print(f"whole processes, {rounds} paired rounds; ratios to `import click`\n")
+    print(f"{'':24}{'ms':>8}{'spread':>9}{'ratio':>8}{'cpu ratio':>11}{'memory':>9}")
+    for name, runs in results.items():
+        clocks = sorted(r.clock * 1e3 for r in runs)
+        spread = clocks[3 * len(clocks) // 4] - clocks[len(clocks) // 4]
+        ratio = statistics.median(r.clock / b.clock for r, b in zip(runs, base, strict=True))
+        cpu = statistics.median(r.processor / b.processor for r, b in zip(runs, base, strict=True))
+        memory = statistics.median(r.memory_kib / b.memory_kib for r, b in zip(runs, base, strict=True))
+        print(f"{name:24}{statistics.median(clocks):8.1f}{spread:9.1f}{ratio:8.2f}{cpu:11.2f}{memory:9.2f}")

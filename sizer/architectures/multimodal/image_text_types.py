@@ -1,0 +1,191 @@
+"""The model types of language models that see with one tower, read from their configurations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.decoders.reading import whole
+from sizer.architectures.multimodal.model import Places, reading, text_of
+from sizer.architectures.registry import Reading
+from sizer.errors import InvalidConfig, clip
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+DEEPSEEK = Places(vision="vision_model", bridge="aligner")
+HYPERCLOVAX = Places(vision="vision_model", bridge="projector")
+IDEFICS = Places(text="text_model", vision="vision_model", bridge="connector")
+LIGHTON = Places(vision="vision_encoder", bridge="vision_projection")
+PADDLE = Places(vision="visual.vision_model", bridge="projector")
+VIDEO_LLAMA = Places(vision="vision_model", bridge="projector")
+VIDEO_LLAVA = Places(vision="image_tower")
+
+
+def _read(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
+    vision = hf.nested("vision_config")
+    fields = {"vision": vision, "d_vision": vision["hidden_size"], "files": "whole_text"}
+    return reading(hf, architecture, **{**fields, **given})
+
+
+def _gemma3(hf: HFConfig) -> Reading:
+    return _read(hf, "gemma3")
+
+
+def feature_layers(hf: HFConfig) -> int:
+    """Blocks of the tower whose outputs the text reads side by side."""
+    layers = hf["vision_feature_layer"]
+    return len(layers) if isinstance(layers, list | tuple) else 1
+
+
+def _llava(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
+    fields: dict[str, Any] = {
+        "merge": feature_layers(hf),
+        "bridge_bias": bool(hf["multimodal_projector_bias"]),
+        "act": hf["projector_hidden_act"],
+    }
+    return _read(hf, architecture, **{**fields, **given})
+
+
+def _llava_next(hf: HFConfig) -> Reading:
+    if hf.model_type == "llava_next_video" and hf["spatial_pool_mode"] == "conv":
+        raise InvalidConfig(f"spatial_pool_mode = {clip(repr('conv'))} is not described; use average or max")
+    return _llava(hf, "llava_next")
+
+
+def _video_llava(hf: HFConfig) -> Reading:
+    return _llava(hf, "video_llava", places=VIDEO_LLAVA)
+
+
+def _vipllava(hf: HFConfig) -> Reading:
+    return _read(
+        hf, merge=feature_layers(hf), norm_before="projector_layernorm", act=hf["projector_hidden_act"]
+    )
+
+
+def _mistral3(hf: HFConfig) -> Reading:
+    return _llava(hf, "mistral3", n_square=whole(hf, "spatial_merge_size") ** 2)
+
+
+def _internvl(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        merge=int(1 / hf["downsample_ratio"]) ** 2,
+        norm_before="layer_norm",
+        act=hf["projector_hidden_act"],
+    )
+
+
+def _aya_vision(hf: HFConfig) -> Reading:
+    text = hf.nested("text_config")
+    width = hf.get("alignment_intermediate_size") or text["hidden_size"]
+    return _read(
+        hf,
+        merge=whole(hf, "downsample_factor") ** 2,
+        d_bridge=width // 2,
+        norm_before="layernorm",
+        gated=True,
+        act="silu",
+    )
+
+
+def _cohere2_vision(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        merge=whole(hf, "downsample_factor") ** 2,
+        d_bridge=whole(hf, "alignment_intermediate_size") // 2,
+        gated=True,
+        act="silu",
+        files="",
+    )
+
+
+def _lighton_ocr(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        "mistral3",
+        n_square=whole(hf, "spatial_merge_size") ** 2,
+        bridge_bias=False,
+        places=LIGHTON,
+        files="",
+    )
+
+
+def _idefics3(hf: HFConfig) -> Reading:
+    """Idefics3 and SmolVLM: one matrix over squares of patches."""
+    return _read(
+        hf,
+        merge=whole(hf, "scale_factor") ** 2,
+        layers=("modality_projection.proj",),
+        bridge_bias=False,
+        places=IDEFICS,
+        files="",
+    )
+
+
+def _lfm2_vl(hf: HFConfig) -> Reading:
+    return _read(
+        hf,
+        merge=whole(hf, "downsample_factor") ** 2,
+        d_bridge=hf["projector_hidden_size"],
+        bridge_bias=bool(hf["projector_bias"]),
+        norm_before="layer_norm" if hf["projector_use_layernorm"] else "",
+        act=hf["projector_hidden_act"],
+        files="",
+    )
+
+
+def _deepseek_vl(hf: HFConfig) -> Reading:
+    return _read(hf, layers=("linear1", "linear2"), places=DEEPSEEK, files="")
+
+
+def _paligemma(hf: HFConfig) -> Reading:
+    text, width = hf.nested("text_config"), hf.get("projection_dim")
+    narrower = width if width is not None and width != text["hidden_size"] else None
+    return _read(hf, layers=("linear",), d_out=narrower)
+
+
+def _fuyu(hf: HFConfig) -> Reading:
+    text = text_of(hf, "persimmon")
+    pixels = whole(hf, "patch_size") ** 2 * whole(hf, "num_channels")
+    return reading(hf, "fuyu", text=text, d_vision=pixels, files="whole_text")
+
+
+def _hyperclovax(hf: HFConfig) -> Reading:
+    width = hf.nested("vision_config")["out_hidden_size"]
+    return _read(hf, "hyperclovax_vision", d_joined=width, places=HYPERCLOVAX, files="")
+
+
+def _paddleocr(hf: HFConfig) -> Reading:
+    vision = hf.nested("vision_config")
+    square = whole(vision, "spatial_merge_size") ** 2
+    joined = square * whole(vision, "hidden_size")
+    return _read(hf, "paddleocr", merge=square, d_bridge=joined, places=PADDLE, files="plain_text")
+
+
+def _video_llama(hf: HFConfig) -> Reading:
+    return _read(hf, layers=("readout.0", "readout.2"), places=VIDEO_LLAMA, files="")
+
+
+HF_READERS = {
+    "aya_vision": _aya_vision,
+    "cohere2_vision": _cohere2_vision,
+    "deepseek_vl": _deepseek_vl,
+    "fuyu": _fuyu,
+    "gemma3": _gemma3,
+    "hyperclovax_vision_v2": _hyperclovax,
+    "idefics3": _idefics3,
+    "internvl": _internvl,
+    "lfm2_vl": _lfm2_vl,
+    "lighton_ocr": _lighton_ocr,
+    "llava": _llava,
+    "llava_next": _llava_next,
+    "llava_next_video": _llava_next,
+    "llava_onevision": _llava_next,
+    "mistral3": _mistral3,
+    "paddleocr_vl": _paddleocr,
+    "paligemma": _paligemma,
+    "smolvlm": _idefics3,
+    "video_llama_3": _video_llama,
+    "video_llava": _video_llava,
+    "vipllava": _vipllava,
+}

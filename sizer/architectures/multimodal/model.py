@@ -1,0 +1,172 @@
+"""A language model that also reads images or sound: towers, what joins them to the text, the text.
+
+The parts are whole architectures, each read by the reader of its own model type. A family in a
+file beside this one says what stands between them, and calls `multimodal`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sizer.architectures.heads import with_head
+from sizer.architectures.parts import Part, part_of
+from sizer.architectures.registry import Reading
+from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.dims import Dim
+from sizer.core.layers import linear
+from sizer.core.tree import Axis, Leaf, Module
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+
+class Places(NamedTuple):
+    """The names of the parts of a model."""
+
+    text: str = "language_model"
+    vision: str = "vision_tower"
+    audio: str = "audio_tower"
+    bridge: str = "multi_modal_projector"
+    embedding: str = "embed_tokens"
+    head: str = "lm_head"
+
+
+@configuration
+class MultimodalConfig(Config):
+    """The parts, and the sizes of what joins them.
+
+    `d_bridge`: hidden width of what joins a tower to the text, `bridge_bias`: whether it has biases.
+    `merge`: tokens of the tower that stand side by side in one of the text; `d_joined`: their width
+    together, where a configuration gives that instead.
+    `files`: how files from before transformers 4.52 name the parts, where they differ: "whole_text"
+    (a text model with its head, and towers beside it) or "plain_text" (the names of a text model
+    alone, and towers beside it).
+    """
+
+    text: Part
+    d_model: Dim
+    vocab_size: Dim
+    vision: Part | None = None
+    audio: Part | None = None
+    d_vision: Dim | None = None
+    d_audio: Dim | None = None
+    d_bridge: Dim | None = None
+    d_joined: Dim | None = None
+    merge: Dim = 1
+    bridge_bias: bool = True
+    tie_embeddings: bool = False
+    files: str = ""
+    token_bias: bool = True
+    places: Places = Places()
+
+    # The widths are those of the parts, and so are their letters.
+    letters = {
+        "text": "txt",
+        "vision": "img",
+        "audio": "aud",
+        "d_model": "D_txt",
+        "vocab_size": "V_txt",
+        "d_vision": "D_img",
+        "d_audio": "D_aud",
+        "d_bridge": "D_br",
+        "d_joined": "D_jn",
+        "merge": "Mg",
+    }
+    meanings = {
+        "d_vision": "width of the vision tower",
+        "d_audio": "width of the audio tower",
+        "d_bridge": "hidden width between tower and text",
+        "d_joined": "width of the tokens of a tower in one of the text",
+        "merge": "tokens of a tower in one of the text",
+    }
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+
+
+def multimodal(c: MultimodalConfig, *bridge: Module | Leaf) -> Module:
+    """The towers, what joins them to the text (`bridge`), the text, and the head of its task."""
+    files = c.files if c.layout == "checkpoint" else ""
+    inside = "" if files or c.task == "base" else "model"
+    places, text = c.places, c.places.text
+    if files == "whole_text":
+        text = f"{text}.model"
+    elif files == "plain_text" and c.task != "base":
+        text = "model"
+    towers = ((c.vision, places.vision), (c.audio, places.audio))
+    model = (
+        *(
+            tower.module(name, layout=c.layout, inside=inside, stream="encoder")
+            for tower, name in towers
+            if tower is not None
+        ),
+        *bridge,
+        c.text.module(text, layout=c.layout, inside=inside),
+    )
+    if not files or c.task == "base":
+        return with_head(
+            c, model, embedding=f"{text}.{places.embedding}", qa_prefix="model", token_bias=c.token_bias
+        )
+    vocab, embed = Axis("vocab", c.vocab_size), Axis("embed", c.d_model)
+    if c.task != "causal":
+        bias = c.task == "token" and c.token_bias
+        head = linear("score", Axis("labels", c.n_labels), embed, bias=bias, component="head")
+        return Module("", (*model, head))
+    name = f"{places.text}.{places.head}" if files == "whole_text" else places.head
+    tied_to = f"{text}.{places.embedding}.weight" if c.tie_embeddings else None
+    return Module("", (*model, linear(name, vocab, embed, tied_to=tied_to, component="head")))
+
+
+# -- readers --------------------------------------------------------------------------------------
+
+
+def task_of(hf: HFConfig) -> str:
+    """What stands on the text: a class that writes text has a language head, whatever it reads."""
+    if hf.cls.endswith(("ForConditionalGeneration", "ForCausalLM")):
+        return "causal"
+    return hf.task if hf.task in ("base", "sequence", "token") else "causal"
+
+
+def bare(hf: HFConfig) -> Part:
+    """A nested model without a head, read by the reader of its own type."""
+    part = part_of(hf.as_task("base") if hf.has_task("base") else hf)
+    return part._replace(given={**part.given, "task": "base"})
+
+
+def text_of(hf: HFConfig, model_type: str) -> HFConfig:
+    """The text of a model whose older files have its keys beside those of the towers."""
+    if hf.given("text_config"):
+        return hf.nested("text_config")
+    return hf.as_type(model_type)
+
+
+def tied(hf: HFConfig, text: HFConfig) -> bool:
+    """Whether the head is tied: as the whole says, from transformers 5 on.
+
+    Earlier versions went by the text, so what it says or assumes holds in their files where the
+    whole says nothing. Types without such a key never tie.
+    """
+    if "tie_word_embeddings" not in hf:
+        return False
+    early = str(hf.get("transformers_version", "")).startswith("4.")
+    if not hf.given("tie_word_embeddings") and (early or text.given("tie_word_embeddings")):
+        return bool(text.get("tie_word_embeddings", False))
+    return bool(hf["tie_word_embeddings"])
+
+
+def reading(hf: HFConfig, architecture: str, *, text: HFConfig | None = None, **given: Any) -> Reading:
+    """A model around the text of `text_config`; towers are given as nested configurations."""
+    text = hf.nested("text_config") if text is None else text
+    for tower in ("vision", "audio"):
+        nested = given.get(tower)
+        if nested is not None and not isinstance(nested, Part):
+            given[tower] = bare(nested)
+    fields = {
+        "task": task_of(hf),
+        "n_labels": hf.n_labels,
+        "text": bare(text),
+        "d_model": text["hidden_size"],
+        "vocab_size": text["vocab_size"],
+        "tie_embeddings": tied(hf, text),
+    }
+    return Reading(architecture, {**fields, **given})

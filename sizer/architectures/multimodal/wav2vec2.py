@@ -1,0 +1,271 @@
+"""wav2vec 2.0: convolutions over the waveform, and an encoder that learns to tell its codes apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sizer.architectures.decoders.reading import whole
+from sizer.architectures.multimodal.tower import Children, TowerConfig, TowerNames, blocks, convolution
+from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import configuration
+from sizer.core.dims import Dim, divide
+from sizer.core.layers import layer_norm, linear
+from sizer.core.pattern import PerLayer
+from sizer.core.tree import Axis, Module, Op, Param
+from sizer.errors import InvalidConfig, UnknownName
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+ONE = Axis("one", 1)
+NAMES = TowerNames(
+    block="layers",
+    attention="attention",
+    mlp=("feed_forward", "intermediate_dense", "output_dense"),
+    norms=("layer_norm", "", "final_layer_norm", ""),
+)
+
+
+@configuration
+class Wav2Vec2Config(TowerConfig):
+    """Sizes and switches of a wav2vec 2.0.
+
+    `channels`, `kernels`: of each convolution over the waveform; `conv_norm`: a norm after the
+    first alone ("group") or after each ("layer"). `n_position_frames`, `n_groups`: of the
+    convolution that gives positions. `d_adapter`: width of adapters inside the blocks.
+    `n_adapter_layers`, `d_out`: convolutions after the blocks, and the width they give.
+    """
+
+    channels: PerLayer
+    kernels: PerLayer
+    n_position_frames: Dim
+    n_groups: Dim
+    d_group: Dim | None = None
+    d_adapter: Dim | None = None
+    n_adapter_layers: Dim | None = None
+    adapter_kernel: Dim | None = None
+    d_out: Dim | None = None
+    widens: bool = False
+    vocab_size: Dim | None = None
+    d_projection: Dim | None = None
+    n_code_groups: Dim | None = None
+    n_codes: Dim | None = None
+    d_code: Dim | None = None
+    d_code_group: Dim | None = None
+    d_contrast: Dim | None = None
+    conv_bias: bool = False
+    conv_norm: str = "group"
+    masked: bool = True
+    weighted_layers: bool = False
+
+    letters = {
+        "channels": "Cw",
+        "kernels": "Kw",
+        "n_position_frames": "Kp",
+        "n_groups": "G",
+        "d_group": "Dg",
+        "d_adapter": "Da",
+        "n_adapter_layers": "La",
+        "adapter_kernel": "Ka",
+        "d_out": "Do",
+        "d_projection": "Dp",
+        "n_code_groups": "Gc",
+        "n_codes": "Nc",
+        "d_code": "Dc",
+        "d_code_group": "Dcg",
+        "d_contrast": "Dx",
+    }
+    meanings = {
+        "n_position_frames": "frames under the convolution that gives positions",
+        "n_groups": "groups of its channels",
+        "d_group": "channels of a group",
+        "d_adapter": "width of the adapters in the blocks",
+        "n_adapter_layers": "convolutions after the blocks",
+        "adapter_kernel": "frames under them",
+        "d_out": "width that they give",
+        "d_projection": "width before the classifier",
+        "n_code_groups": "codebooks",
+        "n_codes": "codes of a codebook",
+        "d_code": "width of a code of all codebooks",
+        "d_code_group": "width of a code of one",
+        "d_contrast": "width in which codes are told apart",
+    }
+
+    def __post_init__(self) -> None:
+        TowerConfig.__post_init__(self)
+        self.derive(d_out=self.d_model)
+        if self.d_group is None:
+            self.derive(d_group=divide(self.d_model, self.n_groups, names="d_model / n_groups"))
+        if self.d_code is not None and self.d_code_group is None:
+            names = "d_code / n_code_groups"
+            self.derive(d_code_group=divide(self.d_code, self.n_code_groups, names=names))
+
+
+def wav2vec2(c: Wav2Vec2Config) -> Module:
+    """wav2vec 2.0 (arXiv:2006.11477), with the names of `Wav2Vec2ForCTC`.
+
+    Source: transformers `modeling_wav2vec2.py`.
+    """
+    embed, waveform = Axis("embed", c.d_model), Axis("channels", c.channels.sizes()[-1])
+    masked = (Param("masked_spec_embed", (embed,), component="embedding"),) if c.masked else ()
+    projection = (
+        layer_norm("layer_norm", waveform),
+        linear("projection", embed, waveform, bias=True, component="embedding"),
+    )
+    positions = Module("pos_conv_embed.conv", _position_convolution(c, embed), component="position")
+    model = (
+        *masked,
+        Module("feature_extractor", feature_layers(c)),
+        Module("feature_projection", projection),
+        Module(
+            "encoder", (positions, layer_norm("layer_norm", embed), blocks(c, *_attention_adapter(c, embed)))
+        ),
+        *_adapter(c, embed),
+    )
+    if c.task == "base":
+        return Module("", model)
+    return Module("", (Module("wav2vec2", model), *_head(c, embed, waveform)))
+
+
+def feature_layers(c: Wav2Vec2Config) -> Children:
+    """The convolutions over the waveform."""
+    widths = [Axis("channels", width) for width in c.channels.sizes()]
+    inputs = [ONE, *widths[:-1]]
+    layers = []
+    for i, kernel in enumerate(c.kernels.sizes()):
+        normed = c.conv_norm == "layer" or i == 0
+        norm = (layer_norm("layer_norm", widths[i]),) if normed else ()
+        conv = convolution("conv", widths[i], inputs[i], Axis("kernel", kernel), bias=c.conv_bias, act="gelu")
+        layers.append(Module(f"conv_layers.{i}", (conv, *norm)))
+    return tuple(layers)
+
+
+def _position_convolution(c: Wav2Vec2Config, embed: Axis) -> Children:
+    """A convolution under weight normalization: a direction for each frame, and its length."""
+    frames, group = Axis("kernel", c.n_position_frames), Axis("group", c.d_group)
+    return (
+        Param("bias", (embed,)),
+        Param("parametrizations.weight.original0", (ONE, ONE, frames)),
+        Param("parametrizations.weight.original1", (embed, group, frames), "matmul"),
+    )
+
+
+def _attention_adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
+    """A bottleneck for each language, at the end of a block."""
+    if c.d_adapter is None:
+        return ()
+    narrow = Axis("adapter", c.d_adapter)
+    parts = (
+        layer_norm("norm", embed),
+        linear("linear_1", narrow, embed, bias=True),
+        Op("act", "relu", {"width": narrow.size}),
+        linear("linear_2", embed, narrow, bias=True),
+    )
+    return (Module("adapter_layer", parts, component="mlp"),)
+
+
+def _adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
+    """Convolutions that shorten what the blocks give."""
+    if c.n_adapter_layers is None:
+        return ()
+    out, kernel = Axis("out", c.d_out), Axis("kernel", c.adapter_kernel)
+    widen: Children = ()
+    if c.widens:
+        widen = (linear("proj", out, embed, bias=True), layer_norm("proj_layer_norm", out))
+    conv = convolution("conv", 2 * out, out, kernel, component="other")
+    return (
+        Module("adapter", (*widen, Module("layers", (conv,), repeat=c.n_adapter_layers)), component="other"),
+    )
+
+
+def _head(c: Wav2Vec2Config, embed: Axis, waveform: Axis) -> Children:
+    labels = Axis("labels", c.n_labels)
+    weights = (Param("layer_weights", (Axis("layers", c.n_layers + 1),), component="head"),)
+    weighted = weights if c.weighted_layers else ()
+    if c.task == "ctc":
+        vocab, out = Axis("vocab", c.vocab_size), Axis("out", c.d_out)
+        return (linear("lm_head", vocab, out, bias=True, component="head"),)
+    if c.task == "frames":
+        return (*weighted, linear("classifier", labels, embed, bias=True, component="head"))
+    if c.task == "sequence":
+        width = Axis("projection", c.d_projection)
+        return (
+            *weighted,
+            linear("projector", width, embed, bias=True, component="head"),
+            linear("classifier", labels, width, bias=True, component="head"),
+        )
+    codes = Axis("codes", c.n_code_groups * c.n_codes)  # type: ignore[operator]
+    contrast = Axis("contrast", c.d_contrast)
+    quantizer = (
+        Param("codevectors", (ONE, codes, Axis("code", c.d_code_group)), component="head"),
+        linear("weight_proj", codes, waveform, bias=True, component="head"),
+    )
+    return (
+        Module("quantizer", quantizer),
+        linear("project_hid", contrast, embed, bias=True, component="head"),
+        linear("project_q", contrast, Axis("code", c.d_code), bias=True, component="head"),
+    )
+
+
+ARCHITECTURES = {"wav2vec2": Architecture(Wav2Vec2Config, wav2vec2)}
+TASKS = {
+    "Wav2Vec2Model": "base",
+    "Wav2Vec2ForCTC": "ctc",
+    "Wav2Vec2ForPreTraining": "pretraining",
+    "Wav2Vec2ForSequenceClassification": "sequence",
+    "Wav2Vec2ForAudioFrameClassification": "frames",
+}
+
+
+def _wav2vec2(hf: HFConfig) -> Reading:
+    if hf.cls not in TASKS:
+        raise UnknownName("class", hf.cls, TASKS, hint="of a wav2vec2")
+    channels, kernels = tuple(hf["conv_dim"]), tuple(hf["conv_kernel"])
+    if len(channels) != len(kernels):
+        raise InvalidConfig(f"conv_dim lists {len(channels)} layers and conv_kernel {len(kernels)}")
+    given: dict[str, Any] = {
+        "task": TASKS[hf.cls],
+        "n_labels": hf.n_labels,
+        "d_model": hf["hidden_size"],
+        "n_layers": hf["num_hidden_layers"],
+        "n_heads": hf["num_attention_heads"],
+        "d_ff": hf["intermediate_size"],
+        "act": hf["hidden_act"],
+        "channels": PerLayer(channels),
+        "kernels": PerLayer(kernels),
+        "n_position_frames": whole(hf, "num_conv_pos_embeddings"),
+        "n_groups": whole(hf, "num_conv_pos_embedding_groups"),
+        "conv_bias": bool(hf["conv_bias"]),
+        "conv_norm": hf["feat_extract_norm"],
+        "masked": hf["mask_time_prob"] > 0 or hf["mask_feature_prob"] > 0,
+        "weighted_layers": bool(hf["use_weighted_layer_sum"]),
+        "vocab_size": hf["vocab_size"],
+        "d_projection": hf["classifier_proj_size"],
+        "module_names": NAMES,
+        **_codes(hf),
+    }
+    if hf["do_stable_layer_norm"]:
+        given["d_adapter"] = hf["adapter_attn_dim"]
+    if hf["add_adapter"]:
+        width = hf["output_hidden_size"] or hf["hidden_size"]
+        given |= {
+            "n_adapter_layers": hf["num_adapter_layers"],
+            "adapter_kernel": hf["adapter_kernel_size"],
+            "d_out": width,
+            "widens": width != hf["hidden_size"],
+        }
+    return Reading("wav2vec2", given)
+
+
+def _codes(hf: HFConfig) -> dict[str, Any]:
+    if hf.cls != "Wav2Vec2ForPreTraining":
+        return {}
+    return {
+        "n_code_groups": hf["num_codevector_groups"],
+        "n_codes": hf["num_codevectors_per_group"],
+        "d_code": hf["codevector_dim"],
+        "d_contrast": hf["proj_codevector_dim"],
+    }
+
+
+HF_READERS = {"wav2vec2": _wav2vec2}

@@ -1,0 +1,51 @@
+"""The types of ggml: elements in a block, and the bytes of a block.
+
+Source: `GGML_QUANT_SIZES` of gguf 0.19 and `ggml-common.h` of llama.cpp. The last rows are types that
+llama.cpp wrote for a while in 2024 and has taken out; their files are still about.
+"""
+
+from __future__ import annotations
+
+# id -> (name, elements of a block, bytes of a block)
+TYPES = {
+    0: ("fp32", 1, 4),
+    1: ("fp16", 1, 2),
+    2: ("q4_0", 32, 18),
+    3: ("q4_1", 32, 20),
+    6: ("q5_0", 32, 22),
+    7: ("q5_1", 32, 24),
+    8: ("q8_0", 32, 34),
+    9: ("q8_1", 32, 40),
+    10: ("q2_k", 256, 84),
+    11: ("q3_k", 256, 110),
+    12: ("q4_k", 256, 144),
+    13: ("q5_k", 256, 176),
+    14: ("q6_k", 256, 210),
+    15: ("q8_k", 256, 292),
+    16: ("iq2_xxs", 256, 66),
+    17: ("iq2_xs", 256, 74),
+    18: ("iq3_xxs", 256, 98),
+    19: ("iq1_s", 256, 50),
+    20: ("iq4_nl", 32, 18),
+    21: ("iq3_s", 256, 110),
+    22: ("iq2_s", 256, 82),
+    23: ("iq4_xs", 256, 136),
+    24: ("int8", 1, 1),
+    25: ("int16", 1, 2),
+    26: ("int32", 1, 4),
+    27: ("int64", 1, 8),
+    28: ("fp64", 1, 8),
+    29: ("iq1_m", 256, 56),
+    30: ("bf16", 1, 2),
+    34: ("tq1_0", 256, 54),
+    35: ("tq2_0", 256, 66),
+    39: ("mxfp4", 32, 17),
+    40: ("nvfp4", 64, 36),
+    41: ("q1_0", 128, 18),
+    31: ("q4_0_4_4", 32, 18),
+    32: ("q4_0_4_8", 32, 18),
+    33: ("q4_0_8_8", 32, 18),
+    36: ("iq4_nl_4_4", 32, 18),
+    37: ("iq4_nl_4_8", 32, 18),
+    38: ("iq4_nl_8_8", 32, 18),
+}

@@ -1,0 +1,240 @@
+"""The weights that stored tensors stand for, and the helpers of quantization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from sizer.core.record import Record
+from sizer.errors import clip
+from sizer.sources.checkpoints.logical.settings import Settings, settings_of
+from sizer.sources.checkpoints.stored import Contents, StoredTensor
+
+# Components of what is stored beside the weights, in the order they are shown.
+HELPERS = (
+    "scales",
+    "zero points",
+    "group indices",
+    "codebooks",
+    "quant state",
+    "added biases",
+    "optimizer",
+    "averages",
+    "training state",
+    "unknown",
+)
+
+
+class Weight(Record):
+    """A logical weight: what the stored tensors `parts` stand for, of `params` elements.
+
+    `kind` is "param" or "buffer"; `scheme` how it is packed, empty where it is stored as it is.
+    """
+
+    __slots__ = ("component", "dtype", "kind", "name", "params", "parts", "scheme", "shape", "tied_to")
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        params: int,
+        dtype: str,
+        scheme: str,
+        parts: tuple[StoredTensor, ...],
+        kind: str = "param",
+        component: str = "",
+        tied_to: str | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.params = params
+        self.dtype = dtype
+        self.scheme = scheme
+        self.parts = parts
+        self.kind = kind
+        self.component = component
+        self.tied_to = tied_to
+
+
+class Helper(Record):
+    """A stored tensor that is no weight: a scale, a zero point, an index."""
+
+    __slots__ = ("component", "stored")
+
+    def __init__(self, stored: StoredTensor, component: str) -> None:
+        self.stored = stored
+        self.component = component
+
+
+class Logical:
+    """The weights and the helpers of a checkpoint, and what remains unclear.
+
+    Tensors that are stored as they are need no object of their own to be counted: `plain` holds them,
+    `packed` the weights that stand for other tensors, and `weights` all, made when asked for.
+    """
+
+    def __init__(self, is_gguf: bool = False) -> None:
+        self.is_gguf = is_gguf
+        self.plain: list[StoredTensor] = []
+        self.packed: list[Weight] = []
+        self.helpers: list[Helper] = []
+        self.problems: list[str] = []
+        self.remarks: list[str] = []
+
+    @cached_property
+    def weights(self) -> list[Weight]:
+        """All weights, those stored as they are first."""
+        from sizer.sources.checkpoints.logical.names import classify
+
+        found = []
+        for t in self.plain:
+            component, kind = classify(t.name, t, self.is_gguf)
+            found.append(Weight(t.name, t.shape, t.elements, t.dtype, "", (t,), kind, component, t.tied_to))
+        return found + self.packed
+
+
+class Tensors:
+    """The stored tensors by name, with the settings of quantization; schemes claim from it."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        # The last steps of all names: which helpers there are at all.
+        self.endings: set[str] = set()
+        self.claimed: dict[str, str] = {}
+        # Stored tensors that stand for weights: the weight under the first of its parts.
+        self.taken: dict[str, Weight | None] = {}
+        # What lies beside tensors of one last step, as `blocks.py` has found.
+        self.beside: dict[str, list[tuple[str, str]]] = {}
+        self.out = Logical(contents.format == "gguf")
+        self._settings: Settings | None = None
+        self._said: dict[tuple[bool, str], tuple[str, int]] = {}
+
+    @cached_property
+    def by_name(self) -> dict[str, StoredTensor]:
+        """All stored tensors by name."""
+        return {tensor.name: tensor for tensor in self.contents.stored}
+
+    @property
+    def settings(self) -> Settings:
+        """What the configurations beside the files say of quantization."""
+        if self._settings is None:
+            self._settings = settings_of(self.contents)
+            self.out.remarks += self._settings.remarks
+        return self._settings
+
+    def get(self, name: str) -> StoredTensor | None:
+        """The stored tensor of that name, if there is one."""
+        return self.by_name.get(name)
+
+    def claim(self, component: str, names: Iterable[str]) -> None:
+        """Say that tensors, those of them that exist, are helpers."""
+        for name in names:
+            if name in self.by_name:
+                self.claimed[name] = component
+
+    def weight(
+        self, name: str, shape: tuple[int, ...], params: int, scheme: str, *parts: StoredTensor
+    ) -> None:
+        """Say that stored tensors stand for a weight."""
+        self.taken.update(dict.fromkeys(part.name for part in parts))
+        self.taken[parts[0].name] = Weight(name, shape, params, parts[0].dtype, scheme, parts)
+
+    def problem(self, what: str, name: str) -> None:
+        """Say what is unclear of a tensor; the same of many is said once, with their number."""
+        first, count = self._said.get((True, what), (name, 0))
+        self._said[True, what] = (first, count + 1)
+
+    def remark(self, what: str, name: str) -> None:
+        """Say what is worth knowing of a tensor, in the same way."""
+        first, count = self._said.get((False, what), (name, 0))
+        self._said[False, what] = (first, count + 1)
+
+    def unknown(self, tensor: StoredTensor, why: str) -> None:
+        """A tensor whose weights are unknown: kept apart, not counted."""
+        self.claimed[tensor.name] = "unknown"
+        self.problem(why, tensor.name)
+
+    def finish(self) -> Logical:
+        """All that was found."""
+        for (is_problem, what), (name, count) in self._said.items():
+            more = f" and {count - 1:,} more" if count > 1 else ""
+            lines = self.out.problems if is_problem else self.out.remarks
+            lines.append(f"{clip(name)}{more}: {what}")
+        return self.out
+
+
+Scheme = Callable[[Tensors, StoredTensor], bool]
+
+
+def logical(contents: Contents) -> Logical:
+    """The weights that the tensors of a checkpoint stand for.
+
+    A stored tensor ends as a weight, as a part of one, or as a helper; none is dropped.
+    """
+    from sizer.sources.checkpoints.logical.codes import made_of_tensors
+    from sizer.sources.checkpoints.logical.names import classify
+    from sizer.sources.checkpoints.logical.schemes import PLAIN_DTYPES, by_ending, of_dtype
+
+    tensors = Tensors(contents)
+    if contents.format == "gguf":
+        # A type of ggml says itself how it is packed.
+        tensors.out.plain = contents.stored
+        return tensors.out
+    if contents.made_of_tensors:
+        made_of_tensors(tensors)
+    carriers = _carriers(tensors, PLAIN_DTYPES)
+    left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
+    claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
+    for tensor in left:
+        name = tensor.name
+        if name in claimed or name in taken or tensor.dtype in PLAIN_DTYPES:
+            continue
+        # Masks and indices are small integers that need no scheme.
+        if classify(name, tensor)[1] == "param":
+            of_dtype(tensors, tensor)
+    if not taken and not claimed:
+        out.plain = contents.stored
+        return tensors.finish()
+    for tensor in contents.stored:
+        name = tensor.name
+        if name in taken:
+            weight = taken[name]
+            if weight is not None:
+                weight.component, weight.kind = classify(weight.name, tensor)
+                out.packed.append(weight)
+        elif name in claimed:
+            out.helpers.append(Helper(tensor, claimed[name]))
+        else:
+            out.plain.append(tensor)
+    return tensors.finish()
+
+
+def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
+    """The tensors that a scheme may read: those of a telling name, or of a small type."""
+    from sizer.sources.checkpoints.logical import names
+    from sizer.sources.checkpoints.logical.schemes import BY_ENDING
+
+    stored = tensors.contents.stored
+    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in stored}
+    # last step of a name -> the component of a helper, or "?" for a scheme to say
+    roles = {ending: names.HELPERS[ending] for ending in endings if ending in names.HELPERS}
+    for ending in endings:
+        if ending in BY_ENDING or ending.endswith(("_blocks", "_packed", "_qdata")):
+            roles[ending] = "?"
+    tensors.endings = endings
+    apart = any(tensor.name.startswith("<") for tensor in stored)
+    if not roles and not apart and plain.issuperset({tensor.dtype for tensor in stored}):
+        return []
+    found = []
+    for tensor in stored:
+        name = tensor.name
+        if name in tensors.taken or name in tensors.claimed:
+            continue
+        role = roles.get(name[name.rfind(".") + 1 :])
+        if apart and name.startswith("<"):
+            tensors.claimed[name] = names.apart(name)
+        elif role == "?" or (role is None and tensor.dtype not in plain):
+            found.append(tensor)
+        elif role is not None:
+            tensors.claimed[name] = role
+    return found

@@ -1,0 +1,276 @@
+"""safetensors: a length, a JSON header, and the data.
+
+Format: https://huggingface.co/docs/safetensors/index#format. The header is at most 100 MB, offsets
+cover the data without holes, no key is twice; a file that breaks a rule is refused, as the library
+of the format does. A file that ends early is read as far as its header goes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import repeat
+from operator import attrgetter, sub
+from typing import Any
+
+from sizer.errors import BadInput, UnknownName, clip
+from sizer.sources.checkpoints import scan
+from sizer.sources.checkpoints.files import opened, read_at, size_of
+from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, StoredTensor, elements_of
+
+MAX_HEADER = 100_000_000
+# What is read of those: 300,000 tensors with long names. The largest seen takes 30 MB.
+MAX_READ = 50_000_000
+# Tensors in a header that has to be read entry by entry.
+MAX_SCANNED = 20_000
+# What may be kept of the free texts of a header, and how many there may be.
+MAX_METADATA = 4_000_000
+MAX_TEXTS = 100_000
+
+# The format's name of a dtype -> ours, and its bits.
+DTYPES = {
+    "F64": ("fp64", 64),
+    "F32": ("fp32", 32),
+    "F16": ("fp16", 16),
+    "BF16": ("bf16", 16),
+    "F8_E4M3": ("fp8_e4m3", 8),
+    "F8_E5M2": ("fp8_e5m2", 8),
+    "F8_E8M0": ("fp8_e8m0", 8),
+    "F8_E4M3FNUZ": ("fp8_e4m3fnuz", 8),
+    "F8_E5M2FNUZ": ("fp8_e5m2fnuz", 8),
+    "F6_E2M3": ("fp6_e2m3", 6),
+    "F6_E3M2": ("fp6_e3m2", 6),
+    "F4": ("fp4", 4),
+    "I64": ("int64", 64),
+    "I32": ("int32", 32),
+    "I16": ("int16", 16),
+    "I8": ("int8", 8),
+    "U64": ("uint64", 64),
+    "U32": ("uint32", 32),
+    "U16": ("uint16", 16),
+    "U8": ("uint8", 8),
+    "BOOL": ("bool", 8),
+    "C64": ("complex64", 64),
+}
+
+_METADATA = b'"__metadata__"'
+_S = rb"[ \t\n\r]*+"
+# An entry as every writer writes it: dtype, shape, offsets, in this order.
+_ENTRY = re.compile(
+    rb'%s"([^"\\\x00-\x1f]{0,4096}+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,'
+    rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
+    rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s([,}])'.replace(b"%s", _S)
+)
+
+
+def read(path: str) -> Contents:
+    """The tensors of one file."""
+    size = size_of(path)
+    name = os.path.basename(path)
+    with opened(path) as file:
+        head = read_at(file, 0, 8)
+        length = int.from_bytes(head, "little")
+        if size == 0:
+            raise BadInput(f"{clip(path)} is empty, so it is no safetensors file; download it again")
+        if size < 10:
+            raise BadInput(f"{clip(path)} has {size} bytes, too few for a safetensors file")
+        if length > MAX_HEADER:
+            raise BadInput(
+                f"{clip(path)} claims a header of {length:,} bytes, over the {MAX_HEADER:,} "
+                "that safetensors allows"
+            )
+        if length > size - 8:
+            raise BadInput(
+                f"{clip(path)} is cut off within its header: {length:,} bytes of header, "
+                f"{size - 8:,} bytes in the file; download it again"
+            )
+        if length > MAX_READ:
+            raise BadInput(
+                f"{clip(path)} has a header of {length:,} bytes, over the {MAX_READ:,} that sizer reads"
+            )
+        header = read_at(file, 8, length)
+    if not header.startswith(b"{"):
+        raise BadInput(f"{clip(path)} is no safetensors file: its header is not a JSON object")
+    stored, metadata = parse(header, path, name)
+    contents = Contents(path, "safetensors", stored, metadata=metadata, files=[path])
+    end = _checked(stored, path, 8 + length, size - 8 - length)
+    if end > size - 8 - length:
+        contents.problems.append(
+            f"{name} is cut off: its header describes {end:,} bytes of tensors, "
+            f"{size - 8 - length:,} are here; download it again"
+        )
+    return contents
+
+
+def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
+    """The tensors and the metadata of a header.
+
+    Headers are read column by column, as every writer writes them; the rare other one entry by entry.
+    """
+    metadata: dict[str, str] = {}
+    at, last = scan.opening(header, 0, where)
+    if not last and header.startswith(_METADATA, at):
+        key, at = scan.key(header, at, where)
+        # `null` and `{}` stand for none.
+        metadata, at = scan.texts(header, at, f"{where}: {key}", MAX_TEXTS, MAX_METADATA)
+        at, last = scan.ending(header, at, where)
+    stored = [] if last else _by_column(header, at, where, file)
+    if stored is None:
+        stored, more = _by_entry(header, at, where, file)
+        metadata |= more
+    elif last and header[at:].strip(b" \t\n\r"):
+        raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
+    _no_name_twice(stored, where)
+    return stored, metadata
+
+
+def _by_column(header: bytes, at: int, where: str, file: str) -> list[StoredTensor] | None:
+    """The tensors of a header whose entries are all of the usual form; else `None`."""
+    if header.count(b"{", at) > MAX_TENSORS:
+        raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
+    if _ENTRY.match(header, at) is None:
+        return None
+    # What stands between entries, then the six groups of an entry, again and again.
+    parts = _ENTRY.split(header[at:])
+    between, closes = parts[::7], parts[6::7]
+    if any(between[:-1]) or between[-1].strip(b" \t\n\r") or not closes:
+        return None
+    if closes.pop() != b"}" or set(closes) - {b","}:
+        return None
+    try:
+        # The pattern allows no control characters in a name.
+        names = b"\n".join(parts[1::7]).decode().split("\n")
+    except UnicodeDecodeError:
+        return None
+    written = list(zip(parts[2::7], parts[3::7], strict=True))
+    begins, ends = list(map(int, parts[4::7])), list(map(int, parts[5::7]))
+    first = dict(zip(reversed(written), reversed(names), strict=True))
+    kinds = {
+        (dtype, dims): _kind(dtype.decode(), _dims(dims, where, name), name, where)
+        for (dtype, dims), name in first.items()
+    }
+    shapes, dtypes, elements, sizes = zip(*map(kinds.__getitem__, written), strict=True)
+    spans = list(map(sub, ends, begins))
+    if spans != list(sizes):
+        wrong = next(i for i, span in enumerate(spans) if span != sizes[i])
+        raise _span(names[wrong], kinds[written[wrong]], begins[wrong], ends[wrong], where)
+    offsets = map((8 + len(header)).__add__, begins)
+    return list(map(StoredTensor, names, shapes, dtypes, elements, sizes, repeat(file), offsets))
+
+
+def _by_entry(header: bytes, at: int, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
+    """The tensors and the metadata of a header in any order, with any spaces."""
+    stored: list[StoredTensor] = []
+    metadata: dict[str, str] | None = None
+    base, last = 8 + len(header), False
+    while not last:
+        name, at = scan.key(header, at, where)
+        if name == "__metadata__" and metadata is None:
+            metadata, at = scan.texts(header, at, f"{where}: {name}", MAX_TEXTS, MAX_METADATA)
+        else:
+            entry, at = scan.value(header, at, where)
+            stored.append(_tensor(name, entry, where, base, file))
+        at, last = scan.ending(header, at, where)
+        if len(stored) > MAX_SCANNED:
+            raise BadInput(
+                f"{clip(where)} holds over {MAX_SCANNED:,} tensors in a header that is unlike any "
+                "writer's, more than sizer reads"
+            )
+    if header[at:].strip(b" \t\n\r"):
+        raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
+    return stored, metadata or {}
+
+
+def _no_name_twice(stored: list[StoredTensor], where: str) -> None:
+    if len({tensor.name for tensor in stored}) == len(stored):
+        return
+    seen: set[str] = set()
+    for tensor in stored:
+        if tensor.name in seen:
+            raise BadInput(
+                f"{clip(where)} has the key {clip(tensor.name)!r} twice, so which tensor is meant is unclear"
+            )
+        seen.add(tensor.name)
+
+
+def _dims(raw: bytes, where: str, name: str) -> tuple[int, ...]:
+    if not raw.strip():
+        return ()
+    try:
+        dims = tuple(int(part) for part in raw.split(b",")) if len(raw) < 1000 else ()
+    except ValueError:
+        dims = ()
+    if not dims:
+        raise BadInput(f"{clip(where)}: the shape of {clip(name)} is not a list of whole numbers")
+    return dims
+
+
+def _tensor(name: str, entry: Any, where: str, base: int, file: str) -> StoredTensor:
+    """An entry in any order of its keys."""
+    what = f"{clip(where)}: {clip(name)}"
+    if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= set(entry):
+        raise BadInput(f"{what} is not an object with dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+        raise BadInput(f"{what}: the shape {clip(shape)} is not a list of whole numbers")
+    if not (
+        isinstance(offsets, list) and len(offsets) == 2 and all(type(o) is int and o >= 0 for o in offsets)
+    ):
+        raise BadInput(f"{what}: data_offsets {clip(offsets)} are not two whole numbers")
+    begin, end = offsets
+    known = _kind(str(dtype), tuple(shape), name, where)
+    if end - begin != known[3]:
+        raise _span(name, known, begin, end, where)
+    return StoredTensor(name, *known, file, base + begin)
+
+
+def _kind(dtype: str, shape: tuple[int, ...], name: str, where: str) -> tuple[tuple[int, ...], str, int, int]:
+    """The shape, our name of the dtype, the elements and the bytes of a tensor."""
+    known = DTYPES.get(dtype)
+    if known is None:
+        raise UnknownName("dtype", dtype, DTYPES, hint=f"of {clip(name)} in {clip(where)}")
+    elements = elements_of(shape, f"{clip(where)}: {clip(name)}")
+    if elements * known[1] % 8:
+        raise BadInput(f"{clip(where)}: {clip(name)} of {dtype} {list(shape)} is no whole number of bytes")
+    return shape, known[0], elements, elements * known[1] // 8
+
+
+def _span(
+    name: str, kind: tuple[tuple[int, ...], str, int, int], begin: int, end: int, where: str
+) -> BadInput:
+    return BadInput(
+        f"{clip(where)}: {clip(name)} of {kind[1]} {list(kind[0])} takes {kind[3]:,} bytes, "
+        f"and its offsets [{begin}, {end}] span {end - begin:,}"
+    )
+
+
+def _checked(stored: list[StoredTensor], where: str, start: int, room: int) -> int:
+    """The end of the data, after a check that the tensors follow each other without hole or overlap."""
+    at = start
+    for tensor in stored:
+        if tensor.offset != at:
+            break
+        at += tensor.bytes
+    else:
+        # In order, as they nearly always are.
+        return _filled(at, start, room, where)
+    at = start
+    for tensor in sorted(stored, key=attrgetter("offset", "bytes")):
+        assert tensor.offset is not None
+        if tensor.offset != at:
+            how = "overlaps the tensor before it" if tensor.offset < at else "leaves a hole before it"
+            raise BadInput(
+                f"{clip(where)}: {clip(tensor.name)} begins at byte {tensor.offset - start:,} of the data "
+                f"and {how}, which ends at byte {at - start:,}"
+            )
+        at += tensor.bytes
+    return _filled(at, start, room, where)
+
+
+def _filled(at: int, start: int, room: int, where: str) -> int:
+    """The end of the data, which the file may not go beyond."""
+    if at - start < room:
+        raise BadInput(
+            f"{clip(where)}: {room - (at - start):,} bytes follow the last tensor, unknown to the header"
+        )
+    return at - start

@@ -1,0 +1,131 @@
+"""JSON of known form, read piece by piece: headers of many megabytes in bounded memory.
+
+A JSON parser makes up to forty bytes of objects out of one byte of hostile text. The headers read
+here are flat, so a scanner that knows their form needs memory only for what it keeps.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from sizer.errors import BadInput, clip
+
+_SPACE = rb"[ \t\n\r]*+"
+_TEXT = rb'"((?:[^"\\\x00-\x1f]++|\\.)*+)"'
+# The longest key; a name of a tensor is a tenth of that.
+MAX_KEY = 4_096
+_KEY = re.compile(_SPACE + rb'"((?:[^"\\\x00-\x1f]|\\.){0,4096}+)"' + _SPACE + rb":" + _SPACE)
+_PAIR = re.compile(_SPACE + _TEXT + _SPACE + rb":" + _SPACE + _TEXT + _SPACE + rb"([,}])")
+_END = re.compile(_SPACE + rb"([,}])")
+_OPEN = re.compile(_SPACE + rb"\{" + _SPACE + rb"(\}?)")
+
+# The longest value of mixed form: an entry of a header, or the metadata of an index.
+MAX_VALUE = 65_536
+
+
+def text(raw: bytes, where: str) -> str:
+    """A JSON string without its quotes."""
+    try:
+        if b"\\" in raw:
+            decoded = json.loads(b'"' + raw + b'"')
+            decoded.encode()  # a lone surrogate is no text
+            return str(decoded)
+        return raw.decode()
+    except (UnicodeError, ValueError):
+        raise BadInput(f"{clip(where)} holds a text that is not UTF-8") from None
+
+
+def opening(data: bytes, at: int, where: str) -> tuple[int, bool]:
+    """The place after the brace that opens an object, and whether the object is empty."""
+    found = _OPEN.match(data, at)
+    if found is None:
+        raise BadInput(f"{clip(where)}: no JSON object at byte {at:,}")
+    return found.end(), bool(found[1])
+
+
+def key(data: bytes, at: int, where: str) -> tuple[str, int]:
+    """The key at a place, and the place of its value."""
+    found = _KEY.match(data, at)
+    if found is None:
+        raise BadInput(f"{clip(where)} is not valid JSON: no key of up to {MAX_KEY:,} bytes at byte {at:,}")
+    return text(found[1], where), found.end()
+
+
+def ending(data: bytes, at: int, where: str) -> tuple[int, bool]:
+    """The place after the comma or the brace that follows a value, and whether it was a brace."""
+    found = _END.match(data, at)
+    if found is None:
+        raise BadInput(f"{clip(where)} is not valid JSON: no comma or brace at byte {at:,}")
+    return found.end(), found[1] == b"}"
+
+
+def value(data: bytes, at: int, where: str, most: int = MAX_VALUE) -> tuple[Any, int]:
+    """A small value of any form, and the place after it."""
+    from sizer.sources.json_text import Duplicate, unique
+
+    chunk = data[at : at + most]
+    piece = chunk.decode("utf-8", "surrogateescape")
+    try:
+        found, end = json.JSONDecoder(object_pairs_hook=unique).raw_decode(piece)
+    except Duplicate as error:
+        raise BadInput(f"{clip(where)} has the key {clip(error.key)!r} twice") from None
+    except RecursionError:
+        raise BadInput(f"{clip(where)} is nested too deeply at byte {at:,}") from None
+    except ValueError:
+        raise BadInput(f"{clip(where)} is not valid JSON at byte {at:,}") from None
+    return found, at + (end if piece.isascii() else len(piece[:end].encode("utf-8", "surrogateescape")))
+
+
+def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tuple[dict[str, str], int]:
+    """A flat object of texts, or `null` for none, and the place after it.
+
+    Past `room` characters entries are read and not kept.
+    """
+    after = empty_object(data, at)
+    if after >= 0:
+        return {}, after
+    if room > len(data) and _few_parts(data, at, most):
+        flat, after = value(data, at, where, len(data))
+        if not isinstance(flat, dict) or not all(isinstance(entry, str) for entry in flat.values()):
+            raise BadInput(f"{clip(where)}: not all of its values are texts")
+        return flat, after
+    at, _ = opening(data, at, where)
+    found: dict[str, str] = {}
+    same: dict[str, str] = {}
+    kept = 0
+    for _ in range(most):
+        pair = _PAIR.match(data, at)
+        if pair is None:
+            raise BadInput(f"{clip(where)}: no pair of two texts at byte {at:,}")
+        at = pair.end()
+        if len(pair[1]) > MAX_KEY:
+            raise BadInput(f"{clip(where)} has a key of over {MAX_KEY:,} bytes at byte {at:,}")
+        key = text(pair[1], where)
+        entry = text(pair[2], where) if len(pair[2]) <= room else ""
+        if key in found:
+            raise BadInput(f"{clip(where)} has the key {clip(key)!r} twice")
+        kept += len(key) + len(pair[2])
+        if kept <= room:
+            found[key] = same.setdefault(entry, entry)
+        if pair[3] == b"}":
+            return found, at
+    raise BadInput(f"{clip(where)} holds over {most:,} entries")
+
+
+def _few_parts(data: bytes, at: int, most: int) -> bool:
+    """Whether a text is small whatever it holds, so that the parser in C, the quicker one, may read it."""
+    return (
+        data.count(b"{", at) + data.count(b"[", at) < 100
+        and data.count(b",", at) < 2 * most
+        and data.count(b'"', at) <= 4 * most
+    )
+
+
+def empty_object(data: bytes, at: int) -> int:
+    """The place after `{}` or `null`, or -1 where there is neither."""
+    if data.startswith(b"null", at):
+        return at + 4
+    found = _OPEN.match(data, at)
+    return found.end() if found is not None and found[1] else -1

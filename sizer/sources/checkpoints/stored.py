@@ -1,0 +1,124 @@
+"""What a reader finds in a checkpoint: tensors as they are stored, and what is missing or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sizer.core.record import Record
+from sizer.errors import BadInput, clip
+
+# The largest layouts published have some 210,000 tensors (a trillion weights in packed 4-bit experts).
+MAX_TENSORS = 300_000
+# The largest number of elements, as of every offset in the formats: a signed 64-bit integer.
+MAX_ELEMENTS = 2**63 - 1
+
+
+class StoredTensor(Record):
+    """A tensor as a file stores it.
+
+    `elements` are those that are stored, `bytes` what they take, `offset` where they begin in `file`.
+    `tied_to` names the tensor whose storage it shares.
+    """
+
+    __slots__ = ("bytes", "dtype", "elements", "file", "name", "offset", "shape", "tied_to")
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: str,
+        elements: int,
+        bytes: int,
+        file: str,
+        offset: int | None = None,
+        tied_to: str | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.elements = elements
+        self.bytes = bytes
+        self.file = file
+        self.offset = offset
+        self.tied_to = tied_to
+
+
+class Missing(Record):
+    """A file that belongs to a checkpoint and is not here; `tensors` and `bytes` where they are known."""
+
+    __slots__ = ("bytes", "file", "tensors")
+
+    def __init__(self, file: str, tensors: int | None = None, bytes: int | None = None) -> None:
+        self.file = file
+        self.tensors = tensors
+        self.bytes = bytes
+
+
+class Contents:
+    """The contents of a checkpoint, as its reader found them.
+
+    `stored` are the tensors that could be read, `missing` the files that are not here, `problems`
+    what is cut off or contradicts; with either, a count is of what is known so far. `remarks` are
+    worth knowing and change no number. `stated` are figures that the files claim about themselves.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        format: str,
+        stored: Iterable[StoredTensor] = (),
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        missing: Iterable[Missing] = (),
+        problems: Iterable[str] = (),
+        remarks: Iterable[str] = (),
+        stated: Mapping[str, int] | None = None,
+        files: Iterable[str] = (),
+    ) -> None:
+        self.path = path
+        self.format = format
+        self.stored = list(stored)
+        self.metadata = dict(metadata or {})
+        self.missing = list(missing)
+        self.problems = list(problems)
+        self.remarks = list(remarks)
+        self.stated = dict(stated or {})
+        self.files = list(files) or [path]
+        # Tensors that a pickle makes of others: name -> the class and the shape.
+        self.made_of_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path} ({self.format}), {len(self.stored)} tensors>"
+
+    def nothing_here(self) -> str:
+        """What is known of a checkpoint of which no file is here."""
+        first = self.missing[0]
+        if self.format == "git lfs pointer":
+            return (
+                f"{clip(self.path)} is a Git LFS pointer: the file itself, of {first.bytes:,} bytes, "
+                "was not downloaded; run git lfs pull"
+            )
+        known = [f"{n.tensors:,} tensors" for n in self.missing[:1] if n.tensors and len(self.missing) == 1]
+        total = self.stated.get("total_size") or sum(m.bytes or 0 for m in self.missing)
+        if total:
+            known.append(f"{total:,} bytes")
+        more = f" and {len(self.missing) - 1:,} more" if len(self.missing) > 1 else ""
+        said = f", of {' and '.join(known)}" if known else ""
+        return f"{clip(self.path)}: no weights are here; missing: {clip(first.file)}{more}{said}"
+
+
+def elements_of(shape: Iterable[int], what: str) -> int:
+    """The elements of a shape from outside; its product must fit 63 bits.
+
+    >>> elements_of((2, 3), "w")
+    6
+    """
+    product = 1
+    for size in shape:
+        if size < 0:
+            raise BadInput(f"{what}: the shape has {clip(size)}, and no size is negative")
+        product *= size
+        if product > MAX_ELEMENTS:
+            raise BadInput(f"{what}: the shape has over 2^63 elements, more than any file holds")
+    return product

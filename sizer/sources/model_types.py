@@ -1,0 +1,151 @@
+"""What is known of each model type: as transformers has it, or as the model's own code does.
+
+Types that transformers does not build, since their repositories bring code of their own, are in
+`remote_types.jsonl`, written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Container, Mapping
+from functools import cache
+from typing import Any
+
+from sizer.errors import UnknownName
+from sizer.sources.presets import directory
+
+# What a class of a model type is called in `Config.task`, where the tables of transformers say
+# nothing; the ending decides.
+ENDINGS = {
+    "ForSequenceClassification": "sequence",
+    "ForTokenClassification": "token",
+    "ForQuestionAnswering": "qa",
+    "ForQuestionAnsweringSimple": "qa_simple",
+    "ForMultipleChoice": "choice",
+    "ForNextSentencePrediction": "next_sentence",
+    "ForEntityClassification": "entity",
+    "ForEntityPairClassification": "entity_pair",
+    "ForEntitySpanClassification": "entity_span",
+    "ForPreTraining": "pretraining",
+    "ForAudioClassification": "audio_classification",
+    "ForMaskedLM": "masked",
+    "ForCausalLM": "causal",
+    "LMHeadModel": "causal",
+    "WithLMHeadModel": "causal",
+    "DoubleHeadsModel": "double_heads",
+    "ForConditionalGeneration": "seq2seq",
+    "EncoderModel": "encoder",
+    "ForRetrieval": "retrieval",
+    "ForOpticalFlow": "optical_flow",
+    "ForMultimodalAutoencoding": "multimodal_autoencoding",
+    "Model": "base",
+}
+# The task of a file that names no class: what people mean by "the model".
+_USUAL = (
+    "causal",
+    "seq2seq",
+    "image_text",
+    "multimodal",
+    "masked",
+    "speech_seq2seq",
+    "ctc",
+    "image_classification",
+    "pretraining",
+    "base",
+)
+
+
+def record_of(model_type: str) -> Mapping[str, Any]:
+    """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
+    line = _lines().get(model_type)
+    if line is None:
+        raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch")
+    record: dict[str, Any] = json.loads(line)
+    if "same_as" in record:
+        # A type that is another under a name, and with defaults, of its own.
+        base = record_of(record["same_as"])
+        merged = {
+            key: {**base.get(key, {}), **record.get(key, {})} for key in ("defaults", "aliases", "classes")
+        }
+        return {**base, **record, **merged}
+    return record
+
+
+@cache
+def _lines() -> dict[str, str]:
+    # The files have a line for each of hundreds of types; only the one asked for is parsed.
+    start = '{"model_type":"'
+    lines: dict[str, str] = {}
+    for name in ("model_types.jsonl", "remote_types.jsonl"):
+        with open(os.path.join(directory("huggingface"), name), encoding="utf-8") as file:
+            for line in file:
+                if line.startswith(start):
+                    lines[line[len(start) : line.index('"', len(start))]] = line
+    return lines
+
+
+def model_type_of_class(cls: str) -> list[str]:
+    """The model types that have a class of that name."""
+    return [name for name, line in _lines().items() if f'"{cls}"' in line]
+
+
+def own_code_type(model_type: str, cls: Any, values: Mapping[str, Any]) -> str | None:
+    """The type of a file whose own code says more than its `model_type`, which is another's.
+
+    Its record names that type in `instead_of`. The two are told apart by a class that the other
+    type has not, by the configuration that `auto_map` points to, or by keys that mark such a file.
+    """
+    config = own_classes(values).get("AutoConfig")
+    for record in _instead().get(model_type, ()):
+        own = cls in classes_of(record) and cls not in classes_of(record_of(model_type))
+        marked = any(key in values for key in record.get("marked_by", ()))
+        if own or marked or config in record["config_classes"]:
+            return str(record["model_type"])
+    return None
+
+
+def classes_of(record: Mapping[str, Any]) -> list[str]:
+    """The classes of a model type."""
+    return [name for names in record.get("classes", {}).values() for name in names]
+
+
+@cache
+def _instead() -> dict[str, list[dict[str, Any]]]:
+    """The types that files give another's name, by that name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in _lines().values():
+        if '"instead_of"' in line:
+            record = json.loads(line)
+            for name in record["instead_of"]:
+                found.setdefault(name, []).append(record)
+    return found
+
+
+def own_classes(values: Mapping[str, Any]) -> dict[str, str]:
+    """The classes that the repository of a file brings itself, by what transformers loads them as."""
+    auto_map = values.get("auto_map")
+    if not isinstance(auto_map, Mapping):
+        return {}
+    return {key: value.rpartition(".")[2] for key, value in auto_map.items() if isinstance(value, str)}
+
+
+def usual_class(record: Mapping[str, Any]) -> str:
+    """The class people mean by the name of a model type: its language model, if it has one."""
+    classes = record.get("classes", {})
+    both = record.get("defaults", {}).get("is_encoder_decoder")
+    for task in ("seq2seq", "speech_seq2seq", *_USUAL) if both else _USUAL:
+        if task in classes:
+            return str(classes[task][0])
+    return ""
+
+
+def known_types() -> Container[str]:
+    """The model types that there are."""
+    return _lines()
+
+
+def named_class(values: Mapping[str, Any]) -> Any:
+    """The class that a file names, whatever it is."""
+    architectures = values.get("architectures")
+    return architectures[0] if isinstance(architectures, list) and architectures else None

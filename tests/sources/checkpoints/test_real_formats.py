@@ -1,0 +1,192 @@
+"""Files that the real libraries write, read back equal. Needs the extra `test-formats`; skipped without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sizer
+
+M, K = 64, 256
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def test_every_dtype_of_safetensors(tmp_path: Path, torch: Any) -> None:
+    library = pytest.importorskip("safetensors.torch")
+    dtypes = [
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+    ]
+    tensors = {name: torch.zeros(3, 5).to(getattr(torch, name)) for name in dtypes}
+    library.save_file({**tensors, "scalar": torch.tensor(1.0)}, tmp_path / "m.safetensors", {"format": "pt"})
+
+    found = sizer.load_checkpoint(tmp_path / "m.safetensors")
+
+    assert found.metadata == {"format": "pt"}
+    assert {t.name: (t.shape, t.bytes) for t in found.stored if t.name != "scalar"} == {
+        name: ((3, 5), 15 * tensor.element_size()) for name, tensor in tensors.items()
+    }
+    assert found.contents.problems == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0"]
+)
+def test_gguf_types(tmp_path: Path, kind: str) -> None:
+    gguf = pytest.importorskip("gguf")
+    numpy = pytest.importorskip("numpy")
+    dtype = gguf.GGMLQuantizationType[kind]
+    data = gguf.quants.quantize(numpy.zeros((4, 512), numpy.float32), dtype)
+    path = tmp_path / "m.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(1)
+    writer.add_token_list(["a"] * 3000)
+    writer.add_tensor("blk.0.attn_q.weight", data, raw_dtype=dtype)
+    writer.add_tensor("output_norm.weight", numpy.zeros(512, numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    found = sizer.load_checkpoint(path)
+
+    theirs = {t.name: (tuple(int(n) for n in t.shape), t.n_bytes) for t in gguf.GGUFReader(path).tensors}
+    assert {t.name: (tuple(reversed(t.shape)), t.bytes) for t in found.stored} == theirs
+    assert (found.count().total, found.complete, found.architecture) == (4 * 512 + 512, True, "llama")
+
+
+@pytest.mark.parametrize("order", ["LITTLE", "BIG"])
+def test_gguf_splits_and_byte_orders(tmp_path: Path, order: str) -> None:
+    gguf = pytest.importorskip("gguf")
+    numpy = pytest.importorskip("numpy")
+    writer = gguf.GGUFWriter(
+        tmp_path / "m.gguf", "llama", endianess=gguf.GGUFEndian[order], split_max_tensors=2
+    )
+    for i in range(5):
+        writer.add_tensor(f"blk.{i}.ffn_up.weight", numpy.zeros((4, 32), numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    parts = sorted(tmp_path.glob("*.gguf"))
+    assert len(parts) == 3
+
+    found = sizer.load_checkpoint(parts[1])
+    assert (found.count().total, found.complete) == (5 * 128, True)
+
+    parts[2].unlink()
+    found = sizer.load_checkpoint(parts[0])
+    assert [(m.file, m.tensors) for m in found.missing] == [("m-00003-of-00003.gguf", 1)]
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("kind", ["nf4", "fp4"])
+def test_bitsandbytes_4bit(tmp_path: Path, torch: Any, kind: str, double: bool) -> None:
+    functional = pytest.importorskip("bitsandbytes.functional")
+    library = pytest.importorskip("safetensors.torch")
+    # Both sizes odd: the last byte holds one weight.
+    shape = (33, 65)
+    packed, state = functional.quantize_4bit(torch.randn(shape), quant_type=kind, compress_statistics=double)
+    parts = {f"q.weight.{name}": value for name, value in state.as_dict(packed=True).items()}
+    library.save_file({"q.weight": packed, **parts}, tmp_path / "m.safetensors")
+
+    found = sizer.load_checkpoint(tmp_path / "m.safetensors")
+
+    assert [(w.name, w.shape, w.params) for w in found.logical.weights] == [("q.weight", shape, 33 * 65)]
+    assert found.problems == []
+
+
+def test_bitsandbytes_8bit(tmp_path: Path, torch: Any) -> None:
+    functional = pytest.importorskip("bitsandbytes.functional")
+    library = pytest.importorskip("safetensors.torch")
+    weight, scales, _ = functional.int8_vectorwise_quant(torch.randn(M, K, dtype=torch.float16))
+    values = {"q.weight": weight, "q.SCB": scales, "q.weight_format": torch.tensor(0, dtype=torch.uint8)}
+    library.save_file(values, tmp_path / "m.safetensors")
+
+    count = sizer.load_checkpoint(tmp_path / "m.safetensors").count()
+
+    assert (count.total, count.helpers) == (M * K, {"scales": M, "quant state": 1})
+
+
+# scheme, arguments of its weights, inputs: 67 is no whole number of words
+SCHEMES: list[tuple[str, dict[str, Any], int]] = [
+    *(
+        ("pack-quantized", {"num_bits": bits, "type": "int", "strategy": "group", "group_size": 32}, K)
+        for bits in range(2, 9)
+    ),
+    ("pack-quantized", {"num_bits": 4, "type": "int", "strategy": "channel"}, 67),
+    ("pack-quantized", {"num_bits": 3, "type": "int", "strategy": "channel"}, 67),
+    (
+        "pack-quantized",
+        {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": False}, K,
+    ),
+    ("float-quantized", {"num_bits": 8, "type": "float", "strategy": "channel"}, K),
+    (
+        "float-quantized",
+        {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [32, 32]}, K,
+    ),
+    ("int-quantized", {"num_bits": 8, "type": "int", "strategy": "channel"}, K),
+    (
+        "nvfp4-pack-quantized",
+        {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}, K,
+    ),
+    (
+        "mxfp4-pack-quantized",
+        {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32}, K,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("with_config", [True, False], ids=["config", "no config"])
+@pytest.mark.parametrize(
+    ("layout", "weights", "inputs"), SCHEMES, ids=[f"{s[0]}-{s[1]['num_bits']}-{s[2]}" for s in SCHEMES]
+)
+def test_compressed_tensors(
+    tmp_path: Path, torch: Any, layout: str, weights: dict[str, Any], inputs: int, with_config: bool
+) -> None:
+    library = pytest.importorskip("compressed_tensors")
+    quantization = pytest.importorskip("compressed_tensors.quantization")
+    save_file = pytest.importorskip("safetensors.torch").save_file
+    model = torch.nn.Sequential(torch.nn.Linear(inputs, 33 if inputs == 67 else M, bias=True))
+    scheme = quantization.QuantizationScheme(
+        targets=["Linear"], weights=quantization.QuantizationArgs(**weights), format=layout
+    )
+    config = quantization.QuantizationConfig(
+        config_groups={"group_0": scheme}, format=layout, quantization_status="frozen"
+    )
+    quantization.apply_quantization_config(model, config)
+    for module in model:
+        for name, value in list(module.named_parameters()):
+            if name.endswith(("scale", "zero_point")):
+                value.data = torch.ones_like(value)
+    compressor = library.ModelCompressor(quantization_config=config)
+    compressor.compress_model(model)
+    state = {name: value.contiguous() for name, value in model.state_dict().items()}
+    save_file(state, tmp_path / "model.safetensors")
+    if with_config:
+        values = {"model_type": "x", "quantization_config": json.loads(config.model_dump_json())}
+        (tmp_path / "config.json").write_text(json.dumps(values))
+
+    found = sizer.load_checkpoint(tmp_path / "model.safetensors")
+
+    shapes = {w.name: w.shape for w in found.logical.weights}
+    outputs = 33 if inputs == 67 else M
+    assert shapes == {"0.weight": (outputs, inputs), "0.bias": (outputs,)}
+    assert (found.count().total, found.problems) == (outputs * inputs + outputs, [])
