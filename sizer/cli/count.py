@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     help="Count a config.json on the module that transformers builds, where sizer has no formula.",
 )
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="With --by module: levels to show.")
+@click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="The parameters that adapters would train.")
 @output_options
-def command(model: Model | Checkpoint | Built, by: str, builder: str | None, depth: int | None) -> Report:
+def command(
+    model: Model | Checkpoint | Built, by: str, builder: str | None, depth: int | None, lora: str | None
+) -> Report:
     """Count the parameters of a model, each tied tensor once.
 
     MODEL may be a file of weights (safetensors, GGUF, PyTorch), an index of such files, or a folder
@@ -47,11 +50,18 @@ def command(model: Model | Checkpoint | Built, by: str, builder: str | None, dep
     sizer count gpt2-small
     sizer count config.json --by module --depth 2
     sizer count llama-3-8b --set n_layers=16 -q
+    sizer count llama-7b --lora r=8,target=q_proj+v_proj
     sizer count model.safetensors
     sizer count llama-3-8b.Q4_K_M.gguf --json
     """
     if isinstance(model, Model):
+        if lora is not None:
+            from sizer.report import lora as adapters
+
+            return adapters.report(model, lora)
         return report.report(model, by=by, depth=depth)
+    if lora is not None:
+        raise click.UsageError("--lora needs a model; a file of weights does not say what is a matrix")
     if builder:
         from sizer.report import built
 

@@ -47,6 +47,18 @@ def build(model: Model) -> Any:
         return REFERENCES[model.architecture](model.config)
 
 
+def real(model: Model) -> Any:
+    """The module with weights of its own, to run: keep it small. Nothing drops out."""
+    torch = _import_torch()
+    if model.architecture not in REFERENCES:
+        raise BadInput(f"{model.name}: no public torch module is known for {model.architecture!r}")
+    module = REFERENCES[model.architecture](model.config)
+    for part in module.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+    return module
+
+
 def transformers_module(values: dict[str, Any], cls: str) -> Any:
     """The class of transformers, from the contents of a `config.json`."""
     transformers = _import_transformers()
