@@ -45,7 +45,7 @@ def report(
     tokens = (options.get("past_len") or 0) + (options.get("decoder_len") or seq_len)
     said = warnings(model, tokens + (options.get("decode") or 0))
     # The formula of a step from nothing: of one with a cache only the numbers are shown.
-    plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep"))
+    plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep", "lora"))
 
     @cache
     def forms() -> ClosedForms | None:
