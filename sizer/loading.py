@@ -144,6 +144,16 @@ def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any]
     return from_text(text, name=path, cls=cls, overrides=overrides)
 
 
+def config_of(path: str) -> dict[str, Any]:
+    """The contents of a `config.json`, or of the one in a folder, as they are."""
+    from sizer.sources.json_text import parse_object
+
+    if not os.path.exists(path):
+        raise BadInput(f"there is no file {clip(path)!r}")
+    inside = _inside(path) if os.path.isdir(path) else path
+    return parse_object(read_text(inside), inside)
+
+
 def _inside(folder: str) -> str:
     """The configuration in a folder of a model."""
     from sizer.sources.checkpoints.read import CONFIG_FILES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from sizer.architectures.registry import Architecture, architecture
 from sizer.core.config import Config, symbolic
@@ -14,10 +14,14 @@ from sizer.core.tree import Module, Row, walk
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
+    from sizer.measures.activations import Ledger
     from sizer.measures.count import Count
     from sizer.measures.flops import Flops
     from sizer.measures.formula import Formula
+    from sizer.measures.inference import Inference
     from sizer.measures.kv_cache import KVCache
+    from sizer.measures.lora import LoRA
+    from sizer.measures.memory import Training
     from sizer.measures.sharding import Shards
     from sizer.measures.tensors import Tensor
 
@@ -242,3 +246,64 @@ class Model:
 
         groups = getattr(self.config, "n_groups", None)
         return shards(self.rows("transformers"), framework=framework, n_groups=groups, **degrees)
+
+    def activations(
+        self,
+        batch_size: int = 1,
+        seq_len: int = 1024,
+        precision: str = "bf16",
+        attention: str = "sdpa",
+        checkpointing: bool | str = False,
+        lora: LoRA | str | None = None,
+        frozen: Iterable[str] = (),
+    ) -> Ledger:
+        """What a forward pass keeps for the backward pass, tensor by tensor.
+
+        >>> import sizer
+        >>> sizer.load("gpt2-small").activations(seq_len=1024, precision="fp32", attention="eager").total
+        1873317900
+        """
+        from sizer.measures.activations import activations
+        from sizer.measures.step.simulate import settings
+
+        return activations(
+            self,
+            settings(
+                batch_size=batch_size,
+                seq_len=seq_len,
+                precision=precision,
+                attention=attention,
+                checkpointing=checkpointing,
+                lora=lora,
+                frozen=frozen,
+            ),
+        )
+
+    @overload
+    def memory(self, mode: Literal["train"] = "train", **options: Any) -> Training: ...
+    @overload
+    def memory(self, mode: Literal["infer"], **options: Any) -> Inference: ...
+    def memory(self, mode: str = "train", **options: Any) -> Training | Inference:
+        """Bytes of a training step, with its peak, or of inference.
+
+        `mode="train"`: batch_size, seq_len, precision ("fp32", "bf16", "autocast"), optimizer,
+        attention, checkpointing, foreach, master_weights, lora, frozen.
+        `mode="infer"`: batch_size, seq_len, dtype, kv_dtype, attention.
+
+        >>> import sizer
+        >>> sizer.load("gpt2-small").memory(batch_size=8, seq_len=1024, precision="autocast").moment
+        'backward of the loss'
+        """
+        from sizer.errors import UnknownName
+
+        if mode == "infer":
+            from sizer.measures.inference import inference
+
+            return inference(self, **options)
+        if mode != "train":
+            raise UnknownName("mode", mode, ("train", "infer"), hint="train or infer")
+        from sizer.measures.memory import training
+        from sizer.measures.step.simulate import settings
+
+        rest = {k: options.pop(k) for k in ("optimizer", "foreach", "master_weights") if k in options}
+        return training(self, settings(**options), **rest)

@@ -222,3 +222,35 @@ def test_an_architecture_without_a_public_module(sizer_cli: Run) -> None:
 
     assert (code, out) == (2, "")
     assert "nothing to compare with" in err
+
+
+def test_counting_on_the_module_where_there_is_no_formula(sizer_cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "wavlm"}')
+
+    code, out, err = sizer_cli("count", str(path))
+    assert (code, out) == (2, "")
+    assert "--with torch" in err
+
+    # WavLMModel of transformers 5.24 with its defaults; microsoft/wavlm-base-plus has the same.
+    assert sizer_cli("count", str(path), "--with", "torch", "-q") == (0, "94381936\n", "")
+    code, out, _ = sizer_cli("count", str(path), "--with", "torch")
+    assert "no formulas" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ('{"model_type": "gpt9"}', "no model type named 'gpt9'"),
+        ('{"model_type": "gpt2", "architectures": ["Trainer"]}', "no class named 'Trainer'"),
+        ('{"model_type": "gpt2", "n_embd": "wide"}', "refuses this configuration"),
+    ],
+)
+def test_what_transformers_cannot_build(sizer_cli: Run, tmp_path: Path, text: str, fragment: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    code, out, err = sizer_cli("count", str(path), "--with", "torch")
+
+    assert (code, out) == (2, "")
+    assert fragment in err
+    assert err.count("\n") == 1

@@ -25,6 +25,7 @@ COMMANDS = {
     "flops": "Count the FLOPs of a step.",
     "kv-cache": "Count the bytes that decoding keeps.",
     "shard": "Count the parameters of every rank.",
+    "memory": "The memory of a training step, or of inference.",
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",

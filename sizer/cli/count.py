@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -14,6 +14,7 @@ from sizer.report.report import Report
 
 if TYPE_CHECKING:
     from sizer.checkpoint import Checkpoint
+    from sizer.report.built import Built
 
 
 @click.command("count", cls=Command)
@@ -25,9 +26,18 @@ if TYPE_CHECKING:
     show_default=True,
     help="What a row of the table is.",
 )
+@click.option(
+    "--with",
+    "builder",
+    type=click.Choice(["torch"]),
+    help="Count a config.json on the module that transformers builds, where sizer has no formula.",
+)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="With --by module: levels to show.")
+@click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="The parameters that adapters would train.")
 @output_options
-def command(model: Model | Checkpoint, by: str, depth: int | None) -> Report:
+def command(
+    model: Model | Checkpoint | Built, by: str, builder: str | None, depth: int | None, lora: str | None
+) -> Report:
     """Count the parameters of a model, each tied tensor once.
 
     MODEL may be a file of weights (safetensors, GGUF, PyTorch), an index of such files, or a folder
@@ -40,11 +50,22 @@ def command(model: Model | Checkpoint, by: str, depth: int | None) -> Report:
     sizer count gpt2-small
     sizer count config.json --by module --depth 2
     sizer count llama-3-8b --set n_layers=16 -q
+    sizer count llama-7b --lora r=8,target=q_proj+v_proj
     sizer count model.safetensors
     sizer count llama-3-8b.Q4_K_M.gguf --json
     """
-    if not isinstance(model, Model):
-        from sizer.report import checkpoint
+    if isinstance(model, Model):
+        if lora is not None:
+            from sizer.report import lora as adapters
 
-        return checkpoint.report(model, by=by, depth=depth)
-    return report.report(model, by=by, depth=depth)
+            return adapters.report(model, lora)
+        return report.report(model, by=by, depth=depth)
+    if lora is not None:
+        raise click.UsageError("--lora needs a model; a file of weights does not say what is a matrix")
+    if builder:
+        from sizer.report import built
+
+        return built.report(cast("Built", model), depth=depth)
+    from sizer.report import checkpoint
+
+    return checkpoint.report(cast("Checkpoint", model), by=by, depth=depth)

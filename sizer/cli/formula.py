@@ -15,7 +15,7 @@ from sizer.report import formula as report
 from sizer.report.report import Report
 
 # What there is a closed form of, and the report that writes it.
-OF = ("params", "flops", "kv-cache")
+OF = ("params", "flops", "kv-cache", "activations", "memory")
 
 
 @click.command("formula", cls=Command)
@@ -28,11 +28,13 @@ OF = ("params", "flops", "kv-cache")
 @click.option("--mathml", "notation", flag_value="mathml", help="The total as MathML.")
 @click.option("--python", "notation", flag_value="python", help="The total as a Python function.")
 @length_options
-@click.option("--attention", default="eager", metavar="KERNEL", help="Of flops: eager, sdpa, flash.")
+@click.option("--attention", metavar="KERNEL", help="Of flops, activations, memory: eager, sdpa, flash.")
 @click.option("--dtype", default="bf16", metavar="TYPE", help="Of kv-cache: bf16, fp8, q8_0, …")
 @click.option(
     "--policy", default="architecture", metavar="NAME", help="Of kv-cache: architecture, full, static."
 )
+@click.option("--precision", default="bf16", help="Of activations and memory: fp32, bf16, autocast.")
+@click.option("--checkpointing", default="none", help="Of activations and memory: none, full.")
 @output_options
 def command(model: Model, what: str, keep: str, diff: str | None, notation: str | None, **run: Any) -> Report:
     """Print the closed form of the count: of a block, of each component, of the whole.
@@ -42,6 +44,7 @@ def command(model: Model, what: str, keep: str, diff: str | None, notation: str 
     sizer formula gpt2-small --set qkv_bias=false -q
     sizer formula llama-3-8b --keep D,L
     sizer formula llama-3-8b --of flops -q
+    sizer formula gpt2-small --of activations --attention eager
     """
     if what not in OF:
         raise UnknownName("formula", what, OF, hint=f"--of {', '.join(OF)}")
@@ -50,11 +53,20 @@ def command(model: Model, what: str, keep: str, diff: str | None, notation: str 
         return report.report(model, keep=letters, diff=diff, notation=notation or "text")
     if keep or diff:
         raise click.UsageError(f"--keep and --diff belong to --of params, not to --of {what}")
+    if what in ("activations", "memory"):
+        from sizer.measures.step.simulate import settings
+        from sizer.report import measured_formula
+
+        step = {name: run[name] for name in ("batch_size", "seq_len", "precision", "checkpointing")}
+        step["attention"] = run["attention"] or "sdpa"
+        return measured_formula.report(model, what, settings(**step), notation=notation or "text")
     lengths = {name: run[name] for name in ("batch_size", "seq_len", "encoder_len")}
     if what == "flops":
         from sizer.report import flops
 
-        return flops.formula(model, attention=run["attention"], notation=notation or "text", **lengths)
+        return flops.formula(
+            model, attention=run["attention"] or "eager", notation=notation or "text", **lengths
+        )
     from sizer.report import kv_cache
 
     return kv_cache.formula(

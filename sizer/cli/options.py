@@ -16,6 +16,7 @@ from sizer.report.report import Report
 
 if TYPE_CHECKING:
     from sizer.checkpoint import Checkpoint
+    from sizer.report.built import Built
 
 # One-letter shorthands: `-D 1024` is `--set d_model=1024`.
 SHORTHANDS = {
@@ -63,7 +64,8 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
         overrides = _overrides(assignments, {code: rest.pop(f"letter_{code}") for code in SHORTHANDS})
         # `--all` stands for every preset: then no single model is named.
         unnamed = rest.get("everything") and target is None and preset is None
-        return command(model=None if unnamed else load(target, preset, cls, overrides), **rest)
+        chosen = _build if rest.get("builder") else load
+        return command(model=None if unnamed else chosen(target, preset, cls, overrides), **rest)
 
     return wrapped
 
@@ -160,6 +162,16 @@ def _load(target: str | None, preset: str | None, cls: str | None, overrides: di
         text = sys.stdin.buffer.read(loading.MAX_CONFIG_BYTES + 1)
         return loading.from_bytes(text, name="standard input", cls=cls, overrides=overrides)
     return loading.load(target, cls=cls, **overrides)
+
+
+def _build(target: str | None, preset: str | None, cls: str | None, overrides: dict[str, Any]) -> Built:
+    """The module of a configuration file, built by transformers."""
+    from sizer.loading import config_of
+    from sizer.report.built import build
+
+    if target is None or preset is not None:
+        raise click.UsageError("--with torch needs the path of a config.json, or of a folder with one")
+    return build({**config_of(target), **overrides}, cls=cls, name=target)
 
 
 def _load_any(

@@ -14,7 +14,7 @@ from sizer.model import Model
 from sizer.oracles.compare import LEVELS
 from sizer.report.report import Report
 
-WHAT = ("params", "flops", "kv-cache", "shards")
+WHAT = ("params", "flops", "kv-cache", "shards", "activations", "peak")
 
 
 @click.command("verify", cls=Command)
@@ -44,6 +44,7 @@ def command(model: Model | None, everything: bool, level: str, what: str, **run:
     sizer verify gpt2-small
     sizer verify --all --level total
     sizer verify gpt2-small --what flops --seq-len 64
+    sizer verify gpt2-small --what peak
     """
     from sizer.report import verify
 
@@ -52,6 +53,10 @@ def command(model: Model | None, everything: bool, level: str, what: str, **run:
     if what != "params":
         if model is None:
             raise click.UsageError(f"--all verifies params; name one model for --what {what}")
+        if what in ("activations", "peak"):
+            from sizer.report import verify_memory
+
+            return verify_memory.report(model, what)
         from sizer.report.verify_runs import report
 
         return report(model, what, **run)

@@ -22,7 +22,7 @@ def linear(
     axes = (inp, out) if transposed else (out, inp)
     weight = Param("weight", axes, "matmul", tied_to)
     leaves = (weight, Param("bias", (out,))) if bias else (weight,)
-    return Module(name, leaves, kind="linear", component=component)
+    return Module(name, leaves, kind="linear", component=component, flow="transposed" if transposed else "")
 
 
 def embedding(
@@ -62,11 +62,12 @@ def attention_core(
     window: Dim | None = None,
     cached: bool = True,
     cross: bool = False,
+    traits: tuple[str, ...] = (),
 ) -> tuple[Leaf, ...]:
     """Scores and mixing, and what decoding keeps of it: keys and values of each KV head."""
     d_v = d_head if d_value is None else d_value
     sizes = {"heads": heads, "kv_heads": kv_heads, "d_qk": d_head, "d_v": d_v, "window": window}
-    op = Op("core", "cross_attention" if cross else "attention", sizes)
+    op = Op("core", "cross_attention" if cross else "attention", sizes, traits=traits)
     if not cached:
         return (op,)
     name = "cross_kv" if cross else "kv"
@@ -94,6 +95,7 @@ def gated_mlp(
             linear(down, embed, ffn, bias=bias),
         ),
         component=component,
+        flow="gated",
     )
 
 
@@ -119,6 +121,15 @@ def mlp(
         ),
         component=component,
     )
+
+
+def residual(*children: Module | Leaf, after: bool = False, held: bool = False) -> Module:
+    """Parts around which a residual stream runs; `after` where the code adds it to them, not them to it.
+
+    `held`: the code still names what they return when the block goes on. It has no name, so it
+    changes none.
+    """
+    return Module("", children, flow="residual_held" if held else "residual_after" if after else "residual")
 
 
 def gate_op(act: str, width: Dim) -> Op:

@@ -122,9 +122,12 @@ class Op(Record):
     """Compute that no single tensor states: attention scores, a convolution, a scan.
 
     `kind` names the rule by which a measure reads `sizes`; see `sizer.measures.flops`.
+    `traits` are switches of the op, where its reference computes it in a way of its own:
+    "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32),
+    "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token).
     """
 
-    __slots__ = ("component", "kind", "name", "sizes")
+    __slots__ = ("component", "kind", "name", "sizes", "traits")
 
     def __init__(
         self,
@@ -132,11 +135,13 @@ class Op(Record):
         kind: str,
         sizes: Mapping[str, Dim | None],
         component: str = "",
+        traits: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.kind = kind
         self.sizes = sizes
         self.component = component
+        self.traits = traits
 
 
 class State(Record):
@@ -195,6 +200,10 @@ class Module(Record):
     `uses`: a forward pass runs it that often, on the same tensors.
     `kind`: what it computes ("linear", "layer_norm", …), where a measure needs to know.
     `stream`: the sequence it runs over, where a model has more than one ("encoder").
+    `flow`: how values pass through its children, where not from each to the next: "residual" (what
+    goes in is added to what comes out), "attention" (all projections read what goes in), "gated"
+    (gate and up read it), "block" (a repeated module whose parts all say theirs). What a training step
+    keeps follows from it; a tree that does not say it still counts.
     """
 
     __slots__ = (
@@ -202,6 +211,7 @@ class Module(Record):
         "at",
         "children",
         "component",
+        "flow",
         "kind",
         "name",
         "repeat",
@@ -224,6 +234,7 @@ class Module(Record):
         shared: bool = False,
         uses: Dim | None = None,
         stream: str = "",
+        flow: str = "",
     ) -> None:
         self.name = name
         self.children = children
@@ -236,6 +247,7 @@ class Module(Record):
         self.shared = shared
         self.uses = uses
         self.stream = stream
+        self.flow = flow
 
 
 class Frame(Record):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sizer.errors import BadInput, MissingExtra
+from sizer.errors import BadInput, MissingExtra, UnknownName, clip
 from sizer.oracles.compare import Found
 
 if TYPE_CHECKING:
@@ -47,6 +47,18 @@ def build(model: Model) -> Any:
         return REFERENCES[model.architecture](model.config)
 
 
+def real(model: Model) -> Any:
+    """The module with weights of its own, to run: keep it small. Nothing drops out."""
+    torch = _import_torch()
+    if model.architecture not in REFERENCES:
+        raise BadInput(f"{model.name}: no public torch module is known for {model.architecture!r}")
+    module = REFERENCES[model.architecture](model.config)
+    for part in module.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+    return module
+
+
 def transformers_module(values: dict[str, Any], cls: str) -> Any:
     """The class of transformers, from the contents of a `config.json`."""
     transformers = _import_transformers()
@@ -59,6 +71,34 @@ def transformers_module(values: dict[str, Any], cls: str) -> Any:
         )
     config = CONFIG_MAPPING[values["model_type"]].from_dict(dict(values))
     return getattr(transformers, cls)(config)
+
+
+def build_from_config(values: Mapping[str, Any], cls: str | None, name: str) -> Any:
+    """The module that a `config.json` names, whether or not sizer describes its architecture."""
+    torch, transformers = _import_torch(), _import_transformers()
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    model_type = values.get("model_type")
+    if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
+        raise UnknownName("model type", str(model_type), CONFIG_MAPPING, hint="in transformers")
+    named = values.get("architectures")
+    wanted = cls or (named[0] if isinstance(named, list) and named else None)
+    config = _configured(CONFIG_MAPPING[model_type], values, name)
+    found = getattr(transformers, str(wanted), None) if wanted else None
+    if wanted and not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
+        raise UnknownName("class", str(wanted), (), hint="in transformers")
+    try:
+        with torch.device("meta"):
+            return found(config) if found else transformers.AutoModel.from_config(config)
+    except Exception as error:
+        raise BadInput(f"{name}: transformers cannot build {wanted or model_type}: {clip(error)}") from None
+
+
+def _configured(kind: Any, values: Mapping[str, Any], name: str) -> Any:
+    try:
+        return kind.from_dict(dict(values))
+    except Exception as error:
+        raise BadInput(f"{name}: transformers refuses this configuration: {clip(error)}") from None
 
 
 def versions() -> dict[str, str]:

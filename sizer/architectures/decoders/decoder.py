@@ -22,6 +22,7 @@ from sizer.core.layers import (
     layer_norm,
     linear,
     mlp,
+    residual,
     rms_norm,
 )
 from sizer.core.pattern import Pattern
@@ -149,14 +150,11 @@ def decoder(c: DecoderConfig) -> Module:
     block = Module(
         names.block,
         (
-            *before_attn,
-            attn,
-            *after_attn,
-            *before_mlp,
-            feed_forward(c, names.feed_forward, names=names),
-            *after_mlp,
+            residual(*before_attn, attn, *after_attn),
+            residual(*before_mlp, feed_forward(c, names.feed_forward, names=names), *after_mlp),
         ),
         repeat=c.n_layers,
+        flow="block",
     )
     model = (
         _token_embedding(c, embed),
@@ -217,6 +215,7 @@ def attention(
             linear(names.output, embed, embed if square_output else heads, bias=c.o_bias),
         ),
         component="attention",
+        flow="attention",
     )
 
 
@@ -244,14 +243,20 @@ def _list_of_norms(name: str, count: Dim, head: Axis) -> Module:
     return Module(name, (layer_norm("norms", head, bias=False)._replace(repeat=count),), component="norm")
 
 
+# Queries and keys are turned by their positions, and the softmax is written in fp32.
+ROTARY = ("causal", "rotary", "fp32_softmax")
+
+
 def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
     """Scores and mixing, over all tokens or the last W, by layer."""
     if c.window_layers is None:
-        return (Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window)),)
+        core = attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, traits=ROTARY)
+        return (Module("", core),)
+    heads = c.n_heads, c.n_kv_heads, c.d_head
     full, windowed = c.window_layers.layers("full"), c.window_layers.layers("window")
     return (
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head), at=full),
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window), at=windowed),
+        Module("", attention_core(*heads, traits=ROTARY), at=full),
+        Module("", attention_core(*heads, window=c.window, traits=ROTARY), at=windowed),
     )
 
 
@@ -280,6 +285,7 @@ def fused_gated_mlp(
             linear(down, embed, ffn, bias=bias),
         ),
         component="mlp",
+        flow="gated",
     )
 
 

@@ -8,7 +8,7 @@ from sizer.architectures.heads import Children, with_named_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp
+from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp, residual
 from sizer.core.tree import Axis, Module, heads_axis
 
 if TYPE_CHECKING:
@@ -108,13 +108,16 @@ def _pre_norm(c: GPT2Config, *buffers: Any, transposed: bool) -> Module:
     block = Module(
         "h",
         (
-            layer_norm("ln_1", embed, bias=c.bias),
-            _attention(c, *masks, transposed=transposed),
+            residual(
+                layer_norm("ln_1", embed, bias=c.bias),
+                _attention(c, *masks, transposed=transposed),
+                held=True,
+            ),
             *cross,
-            layer_norm("ln_2", embed, bias=c.bias),
-            _feed_forward(c, transposed=transposed),
+            residual(layer_norm("ln_2", embed, bias=c.bias), _feed_forward(c, transposed=transposed)),
         ),
         repeat=c.n_layers,
+        flow="" if cross else "block",
     )
     transformer = (
         *buffers,
@@ -135,10 +138,12 @@ def _attention(c: GPT2Config, *buffers: Any, transposed: bool) -> Module:
         (
             *buffers,
             linear("c_attn", heads + 2 * kv_heads, embed, bias=biased, transposed=transposed),
-            *attention_core(c.n_heads, c.n_kv_heads, c.d_head),
+            *attention_core(c.n_heads, c.n_kv_heads, c.d_head, traits=("causal", "laid_by_head")),
             linear("c_proj", embed, heads, bias=c.bias, transposed=transposed),
         ),
         component="attention",
+        # GPT-BigCode's own module works on one KV head in another way, which nobody has written down here.
+        flow="attention" if transposed else "",
     )
 
 

@@ -12,7 +12,7 @@ from sizer.architectures.encoders.heads import Children, pooled, with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear
+from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, residual
 from sizer.core.tree import Axis, Leaf, Module, Op, heads_axis
 from sizer.errors import InvalidConfig
 
@@ -94,7 +94,9 @@ class BertConfig(Config):
 
 def bert(c: BertConfig) -> Module:
     """BERT (Devlin et al. 2018), with the tensor names of transformers `modeling_bert.py`."""
-    return with_head(c, (*embeddings(c), *stack(c, layer(c)), *pooler(c)))
+    plain = not c.cross_attention and all(name.startswith("output") for name in c.norms[:2])
+    blocks = stack(c, layer(c), flow="block" if plain else "")
+    return with_head(c, (*embeddings(c), *blocks, *pooler(c)))
 
 
 def narrow(c: BertConfig) -> Axis:
@@ -119,7 +121,7 @@ def embeddings(c: BertConfig, *more: Module | Leaf) -> Children:
     norm = (layer_norm(c.embedding_norm, width),) if c.embedding_norm else ()
     names = c.saved_ids if c.layout == "checkpoint" else c.id_buffers
     ids = (buffer(n, Axis("one", 1), context, persistent=n in c.saved_ids) for n in names)
-    module = Module("embeddings", (*tables, *more, *norm, *ids))
+    module = Module("embeddings", (*tables, *more, *norm, *ids), flow="" if more else "embeddings")
     if c.d_embed is None:
         return (module,)
     return (module, linear(c.projection, Axis("embed", c.d_model), width, bias=True, component="embedding"))
@@ -131,10 +133,10 @@ def layer(c: BertConfig, *more: Module | Leaf) -> Children:
     return (attention(c, *more), *cross, *feed_forward(c))
 
 
-def stack(c: BertConfig, block: Children) -> Children:
+def stack(c: BertConfig, block: Children, *, flow: str = "") -> Children:
     """All blocks, and the norm after them where there is one."""
     final = (layer_norm(c.norms[2], Axis("embed", c.d_model)),) if c.norms[2] else ()
-    return (Module("encoder.layer", block, repeat=c.n_layers), *final)
+    return (Module("encoder.layer", block, repeat=c.n_layers, flow=flow), *final)
 
 
 def attention(
@@ -149,7 +151,7 @@ def attention(
     core = attention_core(
         c.n_heads, c.n_heads, c.d_head, window=None if cross else c.window, cached=c.causal, cross=cross
     )
-    projections = (
+    projections: Children = (
         linear("self.query", heads, embed, bias=c.qkv_bias),
         linear("self.key", heads, embed, bias=c.qkv_bias)._replace(stream=stream),
         linear("self.value", heads, embed, bias=c.qkv_bias)._replace(stream=stream),
@@ -157,6 +159,8 @@ def attention(
         *(() if bare else core),
         linear("output.dense", embed, heads, bias=True),
     )
+    if not (more or bare or cross):
+        projections = (Module("", projections, flow="attention"),)
     return Module(name, around(c.norms[0], embed, projections), component="attention")
 
 
@@ -174,7 +178,7 @@ def feed_forward(c: BertConfig) -> Children:
 def around(norm: str, width: Axis, parts: Children) -> Children:
     """The parts with their norm: after them if it belongs to their output, else before them."""
     one = layer_norm(norm, width)
-    return (*parts, one) if norm.startswith("output") else (one, *parts)
+    return (residual(*parts, after=True), one) if norm.startswith("output") else (one, *parts)
 
 
 def pooler(c: BertConfig) -> Children:

@@ -24,6 +24,7 @@ from sizer.core.layers import (
     gate_op,
     gated_mlp,
     linear,
+    residual,
     routed_experts,
     stacked,
 )
@@ -119,14 +120,11 @@ def moe_decoder(c: MoEConfig, attend: Module | None = None) -> Module:
     block = Module(
         "layers",
         (
-            *before_attn,
-            moe_attention(c) if attend is None else attend,
-            *after_attn,
-            *before_mlp,
-            *feed_forwards(c, embed),
-            *after_mlp,
+            residual(*before_attn, moe_attention(c) if attend is None else attend, *after_attn),
+            residual(*before_mlp, *feed_forwards(c, embed), *after_mlp),
         ),
         repeat=c.n_layers,
+        flow="block",
     )
     model = (
         embedding(names.embedding, Axis("vocab", c.vocab_size), embed),
@@ -189,7 +187,9 @@ def sparse_mlp(c: MoEConfig, embed: Axis) -> Module:
     if c.shared_gate:
         gate = linear(names.shared_gate, Axis("one", 1), embed, component="router")
         shared = (*shared, gate)
-    return Module("", (router, *correction(c, experts), experts_of(c, experts, embed), *shared))
+    parts = (router, *correction(c, experts), experts_of(c, experts, embed), *shared)
+    plain = c.correction is None and names.stacked is None and not (c.shared_gate or c.expert_bias)
+    return Module("", parts, flow="experts" if plain else "")
 
 
 def correction(c: MoEConfig, experts: Axis) -> tuple[Leaf, ...]:

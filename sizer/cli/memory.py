@@ -1,0 +1,102 @@
+"""`sizer memory`."""
+
+from __future__ import annotations
+
+import click
+
+from sizer.cli.command import Command
+from sizer.cli.options import model_options, output_options
+from sizer.measures.optimizers import OPTIMIZERS
+from sizer.measures.step.simulate import KERNELS, PRECISIONS, settings
+from sizer.model import Model
+from sizer.report import memory as report
+from sizer.report.report import Report
+
+
+@click.command("memory", cls=Command)
+@model_options
+@click.option("--mode", default="train", show_default=True, metavar="NAME", help="train or infer.")
+@click.option("--batch-size", type=int, default=1, show_default=True, help="Sequences.")
+@click.option("--seq-len", type=int, default=1024, show_default=True, help="Tokens a sequence.")
+@click.option("--precision", default="bf16", show_default=True, help=f"Training: {', '.join(PRECISIONS)}.")
+@click.option("--optimizer", default="adamw", show_default=True, help=f"Training: {', '.join(OPTIMIZERS)}.")
+@click.option("--attention", default="sdpa", show_default=True, help=f"The kernel: {', '.join(KERNELS)}.")
+@click.option("--checkpointing", default="none", show_default=True, help="Training: none or full.")
+@click.option("--foreach", is_flag=True, help="The optimizer works on all parameters at once.")
+@click.option("--master-weights", is_flag=True, help="An fp32 copy of the weights, and fp32 state.")
+@click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="Train adapters beside frozen weights.")
+@click.option("--freeze", multiple=True, metavar="MODULE", help="A module that is not trained.")
+@click.option("--dtype", default="bf16", show_default=True, help="Inference: the type of the weights.")
+@click.option("--kv-dtype", help="Inference: the type of the cache, that of the weights unless given.")
+@click.option("--estimate", metavar="NAME", help="A published formula: korthikanti, deepspeed-zero2, …")
+@click.option("--gpus", type=int, default=1, help="For published formulas that divide by them.")
+@click.option("--ledger", is_flag=True, help="List every tensor that is kept for the backward pass.")
+@click.option("--explain", is_flag=True, help="The formula, the values and what was assumed.")
+@click.option("--unit", default="auto", show_default=True, help=f"{', '.join(report.UNITS)}.")
+@output_options
+def command(
+    model: Model,
+    mode: str,
+    batch_size: int,
+    seq_len: int,
+    precision: str,
+    optimizer: str,
+    attention: str,
+    checkpointing: str,
+    foreach: bool,
+    master_weights: bool,
+    lora: str | None,
+    freeze: tuple[str, ...],
+    dtype: str,
+    kv_dtype: str | None,
+    estimate: str | None,
+    gpus: int,
+    ledger: bool,
+    explain: bool,
+    unit: str,
+) -> Report:
+    """The memory of a training step, with its peak, or of inference.
+
+    \b
+    sizer memory gpt2-small --batch-size 8 --seq-len 1024
+    sizer memory llama-3-8b --mode infer --seq-len 8192 --unit GiB
+    sizer memory llama-7b --lora r=8,target=q_proj+v_proj --checkpointing full
+    """
+    if mode not in ("train", "infer"):
+        from sizer.errors import UnknownName
+
+        raise UnknownName("mode", mode, ("train", "infer"), hint="train or infer")
+    if estimate is not None:
+        sizes = {"batch_size": batch_size, "seq_len": seq_len, "checkpointing": checkpointing, "gpus": gpus}
+        return report.published_report(model, estimate, unit=unit, **sizes)
+    if mode == "infer":
+        return report.infer_report(
+            model,
+            batch_size=batch_size,
+            seq_len=seq_len,
+            dtype=dtype,
+            kv_dtype=kv_dtype,
+            attention=attention,
+            explain=explain,
+            unit=unit,
+        )
+    how = settings(
+        batch_size=batch_size,
+        seq_len=seq_len,
+        precision=precision,
+        attention=attention,
+        checkpointing=checkpointing,
+        lora=lora,
+        frozen=freeze,
+    )
+    if ledger:
+        return report.ledger_report(model, how, unit=unit)
+    return report.train_report(
+        model,
+        how,
+        optimizer=optimizer,
+        foreach=foreach,
+        master_weights=master_weights,
+        explain=explain,
+        unit=unit,
+    )

@@ -1,0 +1,366 @@
+"""A training step of the model that a tree describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from sizer.core.dims import Dim, divide
+from sizer.core.tree import Leaf, Module, Op, Param
+from sizer.errors import InvalidConfig
+from sizer.measures.step import experts, modules, ops
+from sizer.measures.step.tape import Storage, Tape, Tensor, numel
+
+if TYPE_CHECKING:
+    from sizer.measures.lora import LoRA
+
+# Of a run of equal layers the first, the second and the last are run; the others are like the second.
+SHOWN = 3
+
+
+class Run:
+    """One step over `batch` sequences of `length` tokens."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        *,
+        batch: Dim,
+        length: Dim,
+        precision: str,
+        attention: str,
+        checkpointing: bool,
+        lora: LoRA | None = None,
+        frozen: tuple[str, ...] = (),
+        shown: int = SHOWN,
+        routed: str = "grouped_mm",
+    ) -> None:
+        self.tape = tape
+        self.batch = batch
+        self.length = length
+        self.weight_dtype = "bf16" if precision == "bf16" else "fp32"
+        self.autocast = precision == "autocast"
+        self.attention = attention
+        self.checkpointing = checkpointing
+        self.lora = lora
+        self.frozen = frozen
+        self.shown = shown
+        self.routed = routed
+        self.casts: dict[str, Tensor] = {}
+        self.mask: Tensor | None = None
+        self.places: Tensor | None = None
+        self.rotary: tuple[Tensor, Tensor, Dim] | None = None
+        self.parameters: dict[str, Tensor] = {}
+        # The layer that is being run, for the parts that stand in some layers only.
+        self.layer = 0
+        # Names of the buffers of ids beside the embeddings.
+        self.buffers: set[str] = set()
+        self.lumps: list[Storage] = []
+        # What a block's own variables still hold when its parts are done: the attention's weights.
+        self.held: list[Tensor] = []
+        self.summand: Tensor | None = None
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def parameter(self, leaf: Param, path: str) -> Tensor:
+        """The tensor of a parameter; a tied one is the tensor it is tied to."""
+        name = leaf.tied_to or (f"{path}.{leaf.name}" if path else leaf.name)
+        found = self.parameters.get(name)
+        if found is None:
+            shape = tuple(axis.size for axis in leaf.axes)
+            found = Tensor(Storage(self.tape, 0, name), shape, self.weight_dtype)
+            found.needs_grad = leaf.trainable and self.learns(name)
+            self.parameters[name] = found
+        return found
+
+    def learns(self, name: str) -> bool:
+        """Whether a parameter is trained: not beside adapters, nor in a frozen part."""
+        return self.lora is None and not any(name == p or name.startswith(f"{p}.") for p in self.frozen)
+
+    def adapter(self, path: str, part: str, out: Dim, inp: Dim) -> Tensor:
+        """One matrix of a LoRA; PEFT keeps adapters in fp32."""
+        name = f"{path}.{part}.weight"
+        found = Tensor(Storage(self.tape, 0, name), (out, inp), "fp32")
+        found.needs_grad = True
+        return self.parameters.setdefault(name, found)
+
+    def adapted(self, path: str, x: Tensor, y: Tensor, out: Dim) -> Tensor:
+        """`y + B(A(x)) · scale`, as PEFT's `lora/layer.py` computes it."""
+        assert self.lora is not None
+        tape, rank = self.tape, self.lora.rank
+        dtype = y.dtype
+        a = self.adapter(path, "lora_A", rank, x.shape[-1])
+        b = self.adapter(path, "lora_B", out, rank)
+        x = ops.to(tape, x, a.dtype)
+        y = ops.add(tape, y, ops.scale(tape, self.product(self.product(x, a, rank), b, out)))
+        return ops.to(tape, y, dtype)
+
+    def product(self, x: Tensor, weight: Tensor, out: Dim) -> Tensor:
+        """x times a matrix, without a bias."""
+        weight = self.cast(weight)
+        shape = x.shape
+        flat = ops.reshape(self.tape, self.cast(x), (numel(shape[:-1]), shape[-1]))
+        return ops.reshape(self.tape, ops.mm(self.tape, flat, weight, out), (*shape[:-1], out))
+
+    def cast(self, x: Tensor) -> Tensor:
+        """The input of a matrix product: 16-bit under autocast, which keeps its copies of weights."""
+        if not self.autocast or x.dtype != "fp32":
+            return x
+        name = x.storage.name
+        if not name or not x.needs_grad:
+            return ops.to(self.tape, x, "bf16")
+        if name not in self.casts:
+            self.casts[name] = ops.to(self.tape, x, "bf16")
+        return self.casts[name]
+
+    def linear(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """x times a matrix, and a bias where there is one."""
+        weight, bias, out, transposed = None, None, 0, False
+        for leaf in module.children:
+            if isinstance(leaf, Param) and leaf.name == "weight":
+                weight = self.parameter(leaf, path)
+                transposed = module.flow == "transposed"
+                out = leaf.axes[1 if transposed else 0].size
+            elif isinstance(leaf, Param) and leaf.name.startswith("bias"):
+                bias = self.parameter(leaf, path)
+        assert weight is not None
+        self.tape.module = path
+        if self.lora is not None and self.lora.adapts(path):
+            return self.adapted(path, x, self._biased(x, weight, bias, out, transposed), out)
+        return self._biased(x, weight, bias, out, transposed)
+
+    def _biased(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim, transposed: bool) -> Tensor:
+        if bias is None:
+            return self.product(x, weight, out)
+        tape, shape = self.tape, x.shape
+        if transposed:
+            # GPT-2's own module flattens before it calls, and autocast converts from the last argument.
+            flat = ops.reshape(tape, x, (numel(shape[:-1]), shape[-1]))
+            weight, flat, bias = self.cast(weight), self.cast(flat), self.cast(bias)
+        else:
+            bias, weight, x = self.cast(bias), self.cast(weight), self.cast(x)
+            flat = ops.reshape(tape, x, (numel(shape[:-1]), shape[-1]))
+        return ops.reshape(tape, ops.addmm(tape, bias, flat, weight, out), (*shape[:-1], out))
+
+    def norm(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """A norm of the module's kind."""
+        self.tape.module = path
+        found = {leaf.name: self.parameter(leaf, path) for leaf in module.children if isinstance(leaf, Param)}
+        if module.kind == "rms_norm":
+            return modules.rms_norm(self.tape, x, found["weight"])
+        return ops.layer_norm(self.tape, x, found.get("weight"), found.get("bias"))
+
+    # -- modules ------------------------------------------------------------------------------
+
+    def call(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """Run a module on a value."""
+        path = joined(path, module.name)
+        if module.kind == "linear":
+            return self.linear(module, path, x)
+        if module.kind in ("layer_norm", "rms_norm"):
+            return self.norm(module, path, x)
+        if module.flow in FLOWS:
+            return FLOWS[module.flow](self, module, path, x)
+        return self.chain(module.children, path, x)
+
+    def chain(self, children: tuple[Module | Leaf, ...], path: str, x: Tensor) -> Tensor:
+        """Run modules one after another."""
+        for child in self.here(children):
+            if isinstance(child, Module):
+                if not (child.kind or child.flow) and any(map(_is_matrix, child.children)):
+                    name = joined(path, child.name)
+                    raise InvalidConfig(f"what {name} keeps for the backward pass is not described yet")
+                x = self.call(child, path, x)
+                # A norm of a sum runs while the code still names what was added.
+                _summand, self.summand = self.summand, None
+            elif isinstance(child, Op):
+                self.tape.module = joined(path, child.name)
+                x = modules.activation(self.tape, child.kind, x)
+        return x
+
+    def here(self, children: tuple[Module | Leaf, ...]) -> Iterator[Module | Leaf]:
+        """The children that stand in the layer that is being run."""
+        for child in children:
+            if not isinstance(child, Module) or child.at is None or self.layer_has(child):
+                yield child
+
+    def layer_has(self, child: Module) -> bool:
+        """Whether a part stands in the layer that is being run."""
+        return self.tape.choose(lambda: self.layer in (child.at.indices or ()))  # type: ignore[union-attr]
+
+    def residual(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """What goes in is added to what comes out."""
+        kept = x
+        x = self.chain(module.children, path, x)
+        if module.flow == "residual_held":
+            self.held.append(x)
+        if module.flow == "residual_after":
+            self.summand = x
+        if module.flow != "residual":
+            return ops.add(self.tape, x, kept)
+        return ops.add(self.tape, kept, x)
+
+    def gated(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """`down(act(gate(x)) · up(x))`, also where gate and up are one matrix."""
+        tape = self.tape
+        linears = [child for child in module.children if isinstance(child, Module)]
+        act = next(child for child in module.children if isinstance(child, Op)).kind.removeprefix("gated_")
+        if len(linears) == 2:
+            both = self.call(linears[0], path, x)
+            half = divide(both.shape[-1], 2, names="2F / 2")
+            gate, up = ops.split(tape, both, (half, half))
+            tape.module = path
+            return self.call(linears[1], path, ops.mul(tape, up, modules.activation(tape, act, gate)))
+        gate_m, up_m, down = linears
+        return self.call(down, path, self._gate(act, gate_m, up_m, path, x))
+
+    def _gate(self, act: str, gate: Module, up: Module, path: str, x: Tensor) -> Tensor:
+        tape = self.tape
+        return ops.mul(tape, modules.activation(tape, act, self.call(gate, path, x)), self.call(up, path, x))
+
+    def attend(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """Projections of x, norms and positions on them, attention, and the output projection."""
+        tape = self.tape
+        before, core, after, norms = _parts(list(self.here(module.children)))
+        if len(after) != 1 or any(isinstance(child, Param) for child in module.children):
+            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
+        heads, kv_heads, d_qk, d_v = sizes_of(core)
+        if len(before) == 1 and not norms:
+            widths = (heads * d_qk, kv_heads * d_qk, kv_heads * d_v)
+            q, k, v = ops.split(tape, self.call(before[0], path, x), widths)
+            q, k, v = (
+                modules.heads_first(tape, q, heads, d_qk),
+                modules.heads_first(tape, k, kv_heads, d_qk),
+                modules.heads_first(tape, v, kv_heads, d_v),
+            )
+        elif len(before) == 3 and len(norms) in (0, 2):
+            q_norm, k_norm = norms or (None, None)
+            q = self.project(before[0], q_norm, path, x, heads, d_qk)
+            k = self.project(before[1], k_norm, path, x, kv_heads, d_qk)
+            v = self.project(before[2], None, path, x, kv_heads, d_v)
+        else:
+            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
+        tape.module = path
+        if "rotary" in core.traits:
+            assert self.rotary is not None
+            q, k = modules.rotate(tape, q, k, *self.rotary)
+        out = self.mix(q, k, v, core, path)
+        out = ops.reshape(tape, out, (*x.shape[:-1], heads * d_v))
+        return self.chain(tuple(after), path, out)
+
+    def route(self, module: Module, path: str, x: Tensor) -> Tensor:
+        """A router, the experts it sends each token to, and those that every token visits."""
+        tape = self.tape
+        found = [child for child in module.children if isinstance(child, Module)]
+        router, routed, *always = found
+        params = {leaf.name: leaf for leaf in routed.children if isinstance(leaf, Param)}
+        act = next(leaf for leaf in routed.children if isinstance(leaf, Op)).kind.removeprefix("gated_")
+        inside = joined(path, routed.name)
+        gate_up, down = (self.parameter(params[name], inside) for name in ("gate_up_proj", "down_proj"))
+        flat = ops.reshape(tape, x, (self.batch * self.length, x.shape[-1]))
+        logits = self.call(router, path, flat)
+        tape.module = joined(path, router.name)
+        weights, indices = experts.route(tape, logits, top_k_of(params["down_proj"]))
+        tape.module = inside
+        out = experts.run(
+            tape, flat, weights, indices, gate_up, down, act=act, how=self.routed, cast=self.cast
+        )
+        out = ops.reshape(tape, out, x.shape)
+        for module in always:
+            out = ops.add(tape, out, self.call(module, path, x))
+        return out
+
+    def project(
+        self, linear: Module, norm: Module | None, path: str, x: Tensor, heads: Dim, width: Dim
+    ) -> Tensor:
+        """One projection, head by head; its norm is over each head, or over all of them."""
+        y = self.call(linear, path, x)
+        if norm is None:
+            return modules.heads_first(self.tape, y, heads, width)
+        weights = [leaf for leaf in norm.children if isinstance(leaf, Param)]
+        if len(weights) != len(norm.children) or any(len(leaf.axes) != 1 for leaf in weights):
+            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
+        if any(leaf.axes[0].name != "head" for leaf in weights):
+            return modules.heads_first(self.tape, self.call(norm, path, y), heads, width)
+        y = ops.reshape(self.tape, y, (*x.shape[:-1], heads, width))
+        return ops.transpose(self.tape, self.call(norm, path, y), 1, 2)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
+        """Scores and mixing, by the kernel that was chosen."""
+        tape = self.tape
+        tape.module = path
+        if self.attention != "eager":
+            v, k, q = self.cast(v), self.cast(k), self.cast(q)
+            out = ops.transpose(tape, ops.attention(tape, q, k, v), 1, 2)
+            return ops.contiguous(tape, out)
+        out, weights = modules.eager_attention(
+            tape,
+            q,
+            k,
+            v,
+            self.mask,
+            cast=self.cast,
+            upcast="fp32_softmax" in core.traits,
+            in_fp32=False,
+            copied="laid_by_head" not in core.traits,
+        )
+        self.held.append(weights)
+        return out
+
+
+def sizes_of(core: Op) -> tuple[Dim, Dim, Dim, Dim]:
+    """Heads, KV heads, and the widths of a query and of a value head."""
+    sizes = core.sizes
+    return sizes["heads"], sizes["kv_heads"], sizes["d_qk"], sizes["d_v"]
+
+
+def rotary_width(core: Op) -> Dim:
+    """The width of the part of a head that positions turn."""
+    return core.sizes["d_rotary"] if "d_rotary" in core.sizes else core.sizes["d_qk"]
+
+
+def top_k_of(weight: Param) -> Dim:
+    """How many experts a token visits, by the elements of their tensor that are active."""
+    assert weight.active is not None
+    return divide(weight.active, weight.axes[1].size * weight.axes[2].size, names="active / one expert")
+
+
+def _is_matrix(child: Module | Leaf) -> bool:
+    return isinstance(child, Param) and len(child.axes) > 1
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a child."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module], list[Module]]:
+    before: list[Module] = []
+    after: list[Module] = []
+    norms: list[Module] = []
+    core: Op | None = None
+    for child in children:
+        if isinstance(child, Op):
+            core = child
+        elif isinstance(child, Module):
+            inner = next((leaf for leaf in child.children if isinstance(leaf, Op)), None)
+            if inner is not None and not child.kind:
+                core = inner
+            elif core is not None:
+                after.append(child)
+            elif child.kind == "linear":
+                before.append(child)
+            elif child.component == "norm":
+                norms.append(child)
+    assert core is not None
+    return before, core, after, norms
+
+
+FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
+    "residual": Run.residual,
+    "residual_after": Run.residual,
+    "residual_held": Run.residual,
+    "gated": Run.gated,
+    "attention": Run.attend,
+    "experts": Run.route,
+}

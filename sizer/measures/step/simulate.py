@@ -1,0 +1,142 @@
+"""Run one training step of a model, over numbers or over letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sizer.core.dims import Dim
+from sizer.core.poly import symbol
+from sizer.core.tree import Module
+from sizer.errors import InvalidConfig, UnknownName
+from sizer.measures.step.experts import IMPLEMENTATIONS
+from sizer.measures.step.run import SHOWN, Run
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.whole import blocks, prefill, runs_of, train
+
+if TYPE_CHECKING:
+    from sizer.measures.lora import LoRA
+    from sizer.model import Model
+
+PRECISIONS = ("fp32", "bf16", "autocast")
+# "flash" saves what torch's fused CPU kernel saves: q, k, v, the output, and a number for each query.
+KERNELS = ("eager", "sdpa", "flash")
+LOSSES = ("causal", "masked")
+
+
+class Settings:
+    """How a step runs: sizes, types, the attention kernel, checkpointing, adapters."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: Dim = 1,
+        seq_len: Dim = 1024,
+        precision: str = "bf16",
+        attention: str = "sdpa",
+        checkpointing: bool | str = False,
+        lora: LoRA | None = None,
+        frozen: tuple[str, ...] = (),
+        experts: str = "grouped_mm",
+    ) -> None:
+        for name, length in (("batch_size", batch_size), ("seq_len", seq_len)):
+            if isinstance(length, int) and (isinstance(length, bool) or length <= 0):
+                raise InvalidConfig(f"{name} = {length} is not a positive number")
+        if precision not in PRECISIONS:
+            raise UnknownName("precision", precision, PRECISIONS, hint=", ".join(PRECISIONS))
+        if attention not in KERNELS:
+            raise UnknownName("attention kernel", attention, KERNELS, hint=", ".join(KERNELS))
+        known = ("none", "full")
+        if isinstance(checkpointing, str) and checkpointing not in known:
+            raise UnknownName("checkpointing", checkpointing, known, hint=", ".join(known))
+        if experts not in IMPLEMENTATIONS:
+            raise UnknownName("way to run experts", experts, IMPLEMENTATIONS, hint=", ".join(IMPLEMENTATIONS))
+        self.experts = experts
+        self.batch_size = batch_size
+        self.seq_len = seq_len
+        self.precision = precision
+        self.attention = "eager" if attention == "eager" else "sdpa"
+        self.checkpointing = checkpointing not in (False, "none")
+        self.lora = lora
+        # Modules that are not trained, by the beginning of their names.
+        self.frozen = frozen
+
+    def lettered(self) -> tuple[Dim, Dim]:
+        """The letters of batch and length."""
+        return symbol("B"), symbol("T")
+
+
+def settings(*, lora: LoRA | str | None = None, frozen: Iterable[str] = (), **rest: Any) -> Settings:
+    """Settings from what a caller gives: a LoRA may be text, `r=8,target=q_proj+v_proj`."""
+    if isinstance(lora, str):
+        from sizer.measures.lora import parse
+
+        lora = parse(lora)
+    return Settings(lora=lora, frozen=tuple(frozen), **rest)
+
+
+def step(
+    model: Model,
+    settings: Settings,
+    *,
+    shown: int = SHOWN,
+    letters_of: Tape | None = None,
+    watch: Sequence[int] = (),
+    backward: bool = True,
+) -> Tape:
+    """One training step; over letters it follows the choices of `letters_of`, the run over numbers."""
+    task = model.config.task
+    if task not in LOSSES:
+        raise InvalidConfig(
+            f"{model.name}: a training step needs a loss, and task = {task!r} has none here; "
+            f"set task to {' or '.join(LOSSES)}"
+        )
+    tree = described(model, model.tree("transformers"))
+    symbolic = letters_of is not None
+    lettered = model.symbolic_tree("transformers") if symbolic else None
+    found = blocks(tree)
+    others = blocks(lettered) if lettered is not None else [None] * len(found)
+    plans = [runs_of(block, other) for block, other in zip(found, others, strict=True)]
+    tape = Tape(letters_of.choices if letters_of is not None else None, watch)
+    batch, length = settings.lettered() if symbolic else (settings.batch_size, settings.seq_len)
+    run = Run(
+        tape,
+        batch=batch,
+        length=length,
+        precision=settings.precision,
+        attention=settings.attention,
+        checkpointing=settings.checkpointing,
+        lora=settings.lora,
+        frozen=settings.frozen,
+        shown=shown,
+        routed=settings.experts,
+    )
+    train(run, lettered or tree, plans, task, backward=backward)
+    return tape
+
+
+def infer(model: Model, settings: Settings, precision: str) -> Dim:
+    """The most that a forward pass without a graph holds, the logits of the last token included."""
+    tree = model.tree("transformers")
+    tape = Tape()
+    run = Run(
+        tape,
+        batch=settings.batch_size,
+        length=settings.seq_len,
+        precision=precision,
+        attention=settings.attention,
+        checkpointing=False,
+    )
+    prefill(run, tree, [runs_of(block) for block in blocks(tree)])
+    return tape.peaks["forward"].n_bytes
+
+
+def described(model: Model, tree: Module) -> Module:
+    """The tree, if it says how values pass through its blocks."""
+    found = blocks(tree)
+    if not found or any(block.flow != "block" for block in found):
+        raise InvalidConfig(
+            f"{model.name}: what {model.architecture} keeps for its backward pass is not described yet; "
+            "sizer memory --estimate korthikanti gives a published formula"
+        )
+    return tree

@@ -1,0 +1,96 @@
+"""The activation ledger against the tensors that real runs saved; see `tests/fixtures/README.md`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sizer
+from sizer.errors import SizerError
+from sizer.measures.activations import activations, activations_formula
+from sizer.measures.step.simulate import settings
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+CLASSES = {
+    "bert": "BertForMaskedLM",
+    "gpt2": "GPT2LMHeadModel",
+    "llama": "LlamaForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+}
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "int64": "int64", "int32": "int32", "bool": "bool"}
+ROWS = [
+    json.loads(line)
+    for line in gzip.decompress((FIXTURES / "activations.jsonl.gz").read_bytes()).splitlines()
+]
+
+
+def of(row: dict[str, Any]) -> Any:
+    return sizer.load(row["config"], cls=CLASSES[row["config"]["model_type"]])
+
+
+def how(row: dict[str, Any]) -> Any:
+    kernel = "eager" if "_eager_" in row["case"] else "sdpa"
+    experts = "batched_mm" if "batched_mm" in row["case"] else "grouped_mm"
+    return settings(
+        batch_size=row["batch"],
+        seq_len=row["seq"],
+        precision=row["dtype"],
+        attention=kernel,
+        experts=experts,
+    )
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["case"]) for row in ROWS])
+def test_every_saved_tensor_and_its_storage(row: dict[str, Any]) -> None:
+    found = activations(of(row), how(row))
+
+    saved: Counter[tuple[Any, ...]] = Counter()
+    for entry in found.entries:
+        saved[entry.shape, DTYPES[entry.dtype], entry.n_bytes, bool(entry.new)] += entry.layers
+    assert saved == Counter({(tuple(s), d, b, new): n for s, d, b, new, n in row["tensors"]})
+    assert found.total == row["total"]
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["case"]) for row in ROWS])
+def test_the_closed_form_is_the_number(row: dict[str, Any]) -> None:
+    model = of(row)
+    values = {**model.symbolic[1], "B": row["batch"], "T": row["seq"]}
+
+    assert activations_formula(model, how(row)).value(values) == row["total"]
+
+
+def test_the_closed_form_of_gpt2() -> None:
+    form = activations_formula(
+        sizer.load("gpt2-small"), settings(precision="fp32", attention="eager", seq_len=1024)
+    )
+
+    # 8 tensors of D a token and of 4·D five, as two scores a head and pair of tokens.
+    assert str(form) == "4LT²BH + 112LTBD + 16LTB + 4VTB + 8TBD + 24TB + 8T + 8B + 4"
+
+
+BAD = [
+    ({"batch_size": 0}, "batch_size = 0 is not a positive number"),
+    ({"seq_len": -1}, "seq_len = -1 is not a positive number"),
+    ({"precision": "fp33"}, "did you mean 'fp32'"),
+    ({"attention": "flahs"}, "did you mean 'flash'"),
+    ({"checkpointing": "ful"}, "did you mean 'full'"),
+    ({"lora": "r=0,target=c_attn"}, "not a positive whole number"),
+    ({"lora": "target=c_attn"}, "give a rank and targets"),
+    ({"experts": "grouped"}, "did you mean 'grouped_mm'"),
+]
+
+
+@pytest.mark.parametrize(("options", "fragment"), BAD, ids=lambda value: str(value)[:30])
+def test_bad_settings_name_the_rule(options: dict[str, Any], fragment: str) -> None:
+    with pytest.raises(SizerError, match=fragment):
+        settings(**options)
+
+
+def test_an_architecture_that_does_not_say_how_values_flow() -> None:
+    with pytest.raises(SizerError, match="is not described yet"):
+        sizer.load("transformer-base").activations()

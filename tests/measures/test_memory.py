@@ -1,0 +1,202 @@
+"""Training and inference memory; measured peaks come from `tests/fixtures/README.md`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sizer
+from sizer.errors import SizerError
+from sizer.measures.lora import parse, trainable
+from sizer.measures.memory import training_formula
+from sizer.measures.published import published
+from sizer.measures.step.simulate import settings
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
+ROWS = [
+    json.loads(line)
+    for line in gzip.decompress((FIXTURES / "train-peaks.jsonl.gz").read_bytes()).splitlines()
+]
+
+
+def of(row: dict[str, Any]) -> Any:
+    return sizer.load(row["config"], cls=CLASSES[row["config"]["model_type"]])
+
+
+def options(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "batch_size": row["batch"],
+        "seq_len": row["seq"],
+        "precision": row["mode"],
+        "attention": row["attn"],
+        "checkpointing": row["ckpt"],
+    }
+
+
+def name(row: dict[str, Any]) -> str:
+    c = row["config"]
+    width = c.get("n_embd") or c["hidden_size"]
+    checkpointed = "checkpointed" if row["ckpt"] else "plain"
+    return f"{c['model_type']}-{width}-{row['seq']}-{row['attn']}-{row['mode']}-{checkpointed}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name)
+def test_the_peak_of_a_measured_step_to_the_byte(row: dict[str, Any]) -> None:
+    found = of(row).memory(mode="train", foreach=row["foreach"], **options(row))
+
+    assert (found.weights_bytes, found.gradients_bytes, found.optimizer_bytes) == (
+        row["weights"],
+        row["gradients"],
+        row["optimizer"],
+    )
+    assert found.peaks == {phase: row[phase] for phase in ("forward", "backward", "step")}
+    assert found.peak_bytes == row["peak"]
+    assert found.label == "exact"
+
+
+@pytest.mark.parametrize("row", ROWS[::7], ids=name)
+def test_the_closed_form_of_the_peak(row: dict[str, Any]) -> None:
+    model = of(row)
+    found, form = training_formula(model, settings(**options(row)))
+    values = {**model.symbolic[1], "B": row["batch"], "T": row["seq"]}
+
+    assert form.value(values) == found.peak_bytes
+
+
+# Bytes of state for one parameter of a [1024, 4096] matrix, by the formula of each optimizer's source.
+STATES = [
+    ("sgd", 0),
+    ("momentum", 4 * 1024 * 4096),
+    ("adamw", 8 * 1024 * 4096 + 4),
+    ("adamw-8bit", 2 * (1024 * 4096 + 4 * 1024 * 4096 // 256)),
+    ("adafactor", 4 * (1024 + 4096) + 4),
+    ("lion", 4 * 1024 * 4096),
+    ("muon", 4 * 1024 * 4096),
+    ("shampoo", 4 * (1024**2 + 4096**2)),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "expected"), STATES)
+def test_optimizer_state(optimizer: str, expected: int) -> None:
+    from sizer.measures.optimizers import Weight, optimizer_named
+
+    assert optimizer_named(optimizer).state(Weight((1024, 4096), 1, 4, True)) == expected
+
+
+def test_sixteen_bytes_a_parameter() -> None:
+    # Mixed precision with Adam (Rajbhandari et al. 2019, arXiv:1910.02054): 2 + 2 + 12 bytes.
+    model = sizer.load("gpt2-small")
+    found = model.memory(precision="bf16", optimizer="adamw", master_weights=True, seq_len=8)
+    steps = 4 * 148
+    total = found.weights_bytes + found.gradients_bytes + found.optimizer_bytes
+
+    assert total == 16 * model.count().total + steps
+    assert found.label == "estimate"
+
+
+def test_lora_of_llama_2_7b() -> None:
+    # PEFT's print_trainable_parameters for r=8 on q_proj and v_proj.
+    rows = sizer.load("llama-7b").rows("transformers")
+
+    assert trainable(rows, parse("r=8,target=q_proj+v_proj")) == 4_194_304
+
+
+def test_adapters_leave_the_gradients_of_the_base_out() -> None:
+    model = sizer.load("gpt2-small")
+    whole = model.memory(seq_len=64, precision="fp32")
+    lora = model.memory(seq_len=64, precision="fp32", lora="r=8,target=c_attn")
+
+    assert lora.gradients_bytes == 12 * (8 * 768 + 8 * 2304) * 4
+    assert lora.activations_bytes < whole.activations_bytes
+    assert lora.peak_bytes < whole.peak_bytes
+
+
+def test_a_frozen_embedding_has_no_gradient() -> None:
+    model = sizer.load("gpt2-small", tie_embeddings=False)
+    whole = model.memory(seq_len=64, precision="fp32")
+    frozen = model.memory(seq_len=64, precision="fp32", frozen=("transformer.wte",))
+
+    assert whole.gradients_bytes - frozen.gradients_bytes == 4 * 50257 * 768
+
+
+def test_inference_of_llama_3_8b() -> None:
+    found = sizer.load("llama-3-8b").memory(mode="infer", seq_len=8192)
+
+    assert found.weights_bytes == 2 * 8_030_261_248
+    assert found.kv_cache_bytes == 2**30
+    assert found.label == "estimate"
+
+
+def test_inference_where_the_flow_of_values_is_not_described() -> None:
+    assert sizer.load("transformer-base").memory(mode="infer", seq_len=64).activations_bytes > 0
+
+
+def test_korthikanti() -> None:
+    # GPT-3 with the paper's s = 2048, b = 1: s·b·h·L·(34 + 5·a·s/h).
+    found = published(sizer.load("gpt3-175b"), "korthikanti", seq_len=2048)
+
+    assert found.n_bytes == 2048 * 12288 * 96 * 34 + 5 * 96 * 2048**2 * 96
+
+
+def test_unknown_names() -> None:
+    model = sizer.load("gpt2-small")
+    with pytest.raises(SizerError, match="'adamw'"):
+        model.memory(optimizer="adamm", seq_len=8)
+    with pytest.raises(SizerError, match="train or infer"):
+        model.memory(mode="trian")  # type: ignore[call-overload]
+    with pytest.raises(SizerError, match="did you mean 'q_proj'"):
+        sizer.load("llama-7b").memory(lora="r=8,target=q_prj", seq_len=8)
+
+
+COMMANDS = [
+    (("memory", "gpt2-small", "--seq-len", "64", "-q"), 0),
+    (("memory", "gpt2-small", "--seq-len", "64", "--explain", "--unit", "GiB"), 0),
+    (("memory", "gpt2-small", "--seq-len", "64", "--ledger", "--csv"), 0),
+    (("memory", "llama-3-8b", "--mode", "infer"), 0),
+    (("memory", "gpt2-small", "--estimate", "deepspeed-zero3", "--gpus", "8"), 0),
+    (("memory", "gpt2-small", "--optimizer", "adamm"), 2),
+    (("memory", "gpt2-small", "--batch-size", "0"), 2),
+    (("memory", "gpt2-small", "--unit", "GB2"), 2),
+    (("count", "llama-7b", "--lora", "r=8,target=q_proj+v_proj", "-q"), 0),
+    (("formula", "gpt2-small", "--of", "memory", "--seq-len", "64"), 0),
+    (("formula", "gpt2-small", "--of", "nothing"), 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("args", "code"), COMMANDS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_commands(sizer_cli: Any, args: tuple[str, ...], code: int) -> None:
+    found, out, err = sizer_cli(*args)
+
+    assert found == code
+    assert (out if code == 0 else err).strip()
+
+
+def test_the_document_has_the_promised_keys(sizer_cli: Any) -> None:
+    _, train, _ = sizer_cli("memory", "gpt2-small", "--seq-len", "64", "--json")
+    _, infer, _ = sizer_cli("memory", "gpt2-small", "--mode", "infer", "--json")
+
+    promised = ("weights", "gradients", "optimizer", "activations", "peak")
+    assert all(isinstance(json.loads(train)[f"{key}_bytes"], int) for key in promised)
+    promised = ("weights", "kv_cache", "activations", "total")
+    assert all(isinstance(json.loads(infer)[f"{key}_bytes"], int) for key in promised)
+
+
+def test_a_hundred_layers_take_no_longer_than_three() -> None:
+    model = sizer.load("llama-3-8b", n_layers=100)
+    best = min(_seconds(model) for _ in range(5))
+
+    assert best < 0.05
+
+
+def _seconds(model: Any) -> float:
+    start = time.perf_counter()
+    model.memory(seq_len=128)
+    return time.perf_counter() - start
