@@ -75,7 +75,7 @@ def token_bytes(elements: Dim, dtype: str, *, heads: Dim | None, latent: bool = 
     (1088, 656)
     """
     if dtype.lower() == FP8_DS_MLA:
-        return _ds_mla(elements, latent)
+        return _ds_mla(elements, latent, heads)
     stored = block(dtype)
     total = scaled(elements, stored.bytes, stored.elements, dtype)
     if stored.scale_per_head and heads is not None:
@@ -97,10 +97,10 @@ def scaled(elements: Dim, size: int, per: int, dtype: str) -> Dim:
     return elements * size // per
 
 
-def _ds_mla(elements: Dim, latent: bool) -> Dim:
+def _ds_mla(elements: Dim, latent: bool, heads: Dim | None) -> Dim:
     if latent and elements == _DS_LATENT:
         return _DS_LATENT_BYTES
-    if not latent and isinstance(elements, int) and elements % 128 == 0:
+    if not latent and heads is None and isinstance(elements, int) and elements % 128 == 0:
         return elements + 4 * (elements // 128)
     raise InvalidConfig(
         f"dtype = {FP8_DS_MLA} is DeepSeek's layout of a latent of {_DS_LATENT}, and this layer keeps "

@@ -132,6 +132,7 @@ def flops(
     attention: str = "eager",
     checkpointing: bool | str = False,
     causal: bool = False,
+    lora: str | None = None,
 ) -> Flops:
     """FLOPs of a pass over `batch_size` sequences of `seq_len` tokens.
 
@@ -142,6 +143,7 @@ def flops(
     `checkpointing`: "full" (blocks are computed anew, as `torch.utils.checkpoint` does, which stops
     before a block's last matrix) or "selective" (attention alone, Korthikanti et al. 2022).
     `causal`: count only the pairs of tokens that a causal mask and a window leave.
+    `lora`: "r=8,target=q_proj+v_proj", the adapters that are trained, and nothing else.
 
     >>> import sizer
     >>> flops(sizer.load("gpt2-small").rows()).forward
@@ -173,7 +175,14 @@ def flops(
         causal=causal,
         logits=logits_to_keep,
     )
-    return flops_of(list(rows), run, kernel=kernel, mode=mode)
+    found = flops_of(list(rows), run, kernel=kernel, mode=mode)
+    if lora is None:
+        return found
+    from sizer.measures.adapters import parse, with_lora
+
+    if mode != "none":
+        raise InvalidConfig("lora and checkpointing are not counted together; leave one out")
+    return with_lora(found, *parse(lora))
 
 
 def kernel_of(attention: str) -> str:

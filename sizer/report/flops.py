@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from sizer import units
 from sizer.core.poly import as_poly, symbol
 from sizer.core.tree import walk
-from sizer.measures.closed_forms import ClosedForms, flops_forms
-from sizer.measures.compute_rules import Estimate, estimate
 from sizer.measures.context import warnings
 from sizer.measures.count import COMPONENTS
 from sizer.measures.flops import Flops, flops_of, kernel_of
 from sizer.measures.passes import Pass
 from sizer.model import Model
-from sizer.report import closed_form
 from sizer.report.count import head, legend_lines, notes
 from sizer.report.report import Report, Table, View
+
+if TYPE_CHECKING:
+    from sizer.measures.closed_forms import ClosedForms
+    from sizer.measures.compute_rules import Estimate
 
 WIDEST_FORMULA = 60
 
@@ -43,25 +45,29 @@ def report(
     tokens = (options.get("past_len") or 0) + (options.get("decoder_len") or seq_len)
     said = warnings(model, tokens + (options.get("decode") or 0))
     # The formula of a step from nothing: of one with a cache only the numbers are shown.
-    plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep"))
-    forms = (
-        flops_forms(
+    plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep", "lora"))
+
+    @cache
+    def forms() -> ClosedForms | None:
+        if not plain or options.get("stream_lengths"):
+            return None
+        from sizer.measures.closed_forms import flops_forms
+
+        return flops_forms(
             model,
             batch_size=batch_size,
             seq_len=options.get("decoder_len") or seq_len,
             encoder_len=options.get("encoder_len") or (seq_len if options.get("decoder_len") else None),
             attention=attention,
         )
-        if plain and not options.get("stream_lengths")
-        else None
-    )
+
     label = "exact" if found.exact else "estimate"
 
     def view() -> View:
         if explain:
-            return _explained(model, found, forms)
+            return _explained(model, found, forms())
         return View(
-            table=_table(found, forms),
+            table=_table(found, forms()),
             above=[
                 f"{model.name}  ({model.architecture}), {label}: {batch_size:,} × {seq_len:,} tokens, "
                 f"{kernel_of(attention)} attention"
@@ -85,9 +91,9 @@ def report(
             "seq_len": seq_len,
             "attention": kernel_of(attention),
             "checkpointing": checkpointing,
-            "components": _records(found, forms),
+            "components": _records(found, forms()),
             "kinds": found.kinds,
-            **({} if forms is None else {"formula": _texts(forms), "values": forms.values}),
+            **_formula(forms()),
             "rules": [other._asdict() for other in alternatives],
             "warnings": said,
             "assumptions": [*model.assumptions, *found.assumptions],
@@ -107,6 +113,9 @@ def formula(
     encoder_len: int | None = None,
 ) -> Report:
     """`sizer formula --of flops`."""
+    from sizer.measures.closed_forms import flops_forms
+    from sizer.report import closed_form
+
     found = flops_forms(
         model, batch_size=batch_size, seq_len=seq_len, attention=attention, encoder_len=encoder_len
     )
@@ -116,11 +125,17 @@ def formula(
 def _alternatives(
     model: Model, found: Flops, batch: int, tokens: int, rules: Sequence[str], options: dict[str, Any]
 ) -> list[Estimate]:
+    if not rules:
+        return []
+    from sizer.measures.compute_rules import estimate
+
     run = Pass(batch, options.get("decoder_len") or tokens, encoder=options.get("encoder_len") or tokens)
     return [estimate(rule, found, run, model) for rule in rules]
 
 
 def _causal(found: Flops, least: Flops) -> Estimate:
+    from sizer.measures.compute_rules import Estimate
+
     return Estimate(
         "causal",
         least.training,
@@ -192,8 +207,11 @@ def _table(found: Flops, forms: ClosedForms | None) -> Table:
     return Table(headers, rows, numbers=(first, first + 1), records=records)
 
 
-def _texts(forms: ClosedForms) -> dict[str, str]:
-    return {name: poly.text(ascii_only=True) for name, poly in forms.forms.items()}
+def _formula(forms: ClosedForms | None) -> dict[str, Any]:
+    if forms is None:
+        return {}
+    texts = {name: poly.text(ascii_only=True) for name, poly in forms.forms.items()}
+    return {"formula": texts, "values": forms.values}
 
 
 def _explained(model: Model, found: Flops, forms: ClosedForms | None) -> View:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from sizer import units
 from sizer.errors import UnknownName
-from sizer.measures.cache_budget import Fit, fit
 from sizer.measures.cache_policies import POLICIES
-from sizer.measures.closed_forms import POLICIES as WITH_FORMULA
-from sizer.measures.closed_forms import ClosedForms, cache_forms
 from sizer.measures.context import warnings
 from sizer.measures.kv_cache import KVCache, Layers, Setup, kept
 from sizer.model import Model
-from sizer.report import closed_form
 from sizer.report.count import head, legend_lines, notes
 from sizer.report.report import Report, Table, View
+
+if TYPE_CHECKING:
+    from sizer.measures.cache_budget import Fit
+    from sizer.measures.closed_forms import ClosedForms
 
 UNITS = ("auto", "bytes", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 
@@ -41,12 +42,17 @@ def report(
     drafts = None if draft is None else draft.kv_cache(batch_size, seq_len, dtype, policy, **given)
     room = None
     if budget is not None:
+        from sizer.measures.cache_budget import fit
+
         setup = _setup(batch_size, seq_len, dtype, given)
         room = fit(kept(model.rows()), setup, policy, budget)
     said = warnings(model, seq_len)
-    forms = _forms(model, batch_size, seq_len, dtype, policy, given)
     total = found.bytes + (0 if drafts is None else drafts.bytes)
     label = "exact" if found.exact else "estimate"
+
+    @cache
+    def forms() -> ClosedForms | None:
+        return _forms(model, batch_size, seq_len, dtype, policy, given)
 
     def view() -> View:
         lines = [*_below(found, unit), *_fit_lines(room, policy, seq_len, unit)]
@@ -56,7 +62,7 @@ def report(
                 f"{'both':<18} {total:>22,}  ({_size(total, unit)})",
             ]
         if explain:
-            lines += ["", *_explained(found, forms)]
+            lines += ["", *_explained(found, forms())]
         return View(
             table=_table(found, unit),
             above=[
@@ -85,11 +91,7 @@ def report(
             "layers": [_record(one) for one in found.layers],
             **({} if room is None else {"budget": _budget(room)}),
             **({} if drafts is None else {"draft_bytes": drafts.bytes, "total_bytes": total}),
-            **(
-                {}
-                if forms is None
-                else {"formula": forms.forms["bytes"].text(ascii_only=True), "values": forms.values}
-            ),
+            **_formula(forms()),
             "warnings": said,
             "assumptions": [*model.assumptions, *found.assumptions],
             "sources": model.sources,
@@ -109,6 +111,9 @@ def formula(
     encoder_len: int | None = None,
 ) -> Report:
     """`sizer formula --of kv-cache`."""
+    from sizer.measures.closed_forms import cache_forms
+    from sizer.report import closed_form
+
     found = cache_forms(
         model, batch_size=batch_size, seq_len=seq_len, dtype=dtype, policy=policy, encoder_len=encoder_len
     )
@@ -139,6 +144,9 @@ def _forms(
     model: Model, batch: int, tokens: int, dtype: str, policy: str, given: dict[str, Any]
 ) -> ClosedForms | None:
     """The formula, where neither pages nor parts of a rank are in it."""
+    from sizer.measures.closed_forms import POLICIES as WITH_FORMULA
+    from sizer.measures.closed_forms import cache_forms
+
     others = set(given) - {"encoder_len", "max_len", "decoded", "unified"}
     if policy not in WITH_FORMULA or any(given[name] not in (1, 16, 512, 2048) for name in others):
         return None
@@ -151,6 +159,12 @@ def _forms(
         policy=policy,
         max_len=given.get("max_len"),
     )
+
+
+def _formula(forms: ClosedForms | None) -> dict[str, Any]:
+    if forms is None:
+        return {}
+    return {"formula": forms.forms["bytes"].text(ascii_only=True), "values": forms.values}
 
 
 def _size(number: int, unit: str) -> str:

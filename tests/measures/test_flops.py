@@ -352,6 +352,36 @@ def test_a_kernel_without_a_soft_cap_is_refused() -> None:
         sizer.load({"model_type": "gemma2", "attn_logit_softcapping": 50.0}).flops(attention="sdpa")
 
 
+# Backward FLOPs of adapters of rank 4, everything else frozen, on torch 2.13 and transformers 5.24: a
+# LLaMA of 3 layers, width 32, 4 heads of 16 and 2 KV heads, an MLP of 48, 2 sequences of 16 tokens.
+ADAPTED = [
+    ("q_proj+v_proj", "eager", 2957312),
+    ("q_proj+k_proj+v_proj+o_proj+gate_proj+up_proj+down_proj", "eager", 3629056),
+    ("q_proj", "eager", 2801664),
+    ("v_proj", "eager", 2686976),
+    ("k_proj+o_proj", "eager", 2899968),
+    ("q_proj+v_proj", "flash", 3219456),
+    ("gate_proj+up_proj", "eager", 2433024),
+]
+
+
+@pytest.mark.parametrize(("targets", "kernel", "backward"), ADAPTED)
+def test_adapters_alone_are_trained(targets: str, kernel: str, backward: int) -> None:
+    config = {**_BASE, "model_type": "llama", "num_key_value_heads": 2, "head_dim": 16}
+
+    assert sizer.load(config).flops(2, 16, kernel, lora=f"r=4,target={targets}").backward == backward
+
+
+def test_adapters_of_modules_that_are_not_there(sizer_cli: Run) -> None:
+    for text, fragment in (
+        ("r=8,target=q_prj", "no matrix is named q_prj"),
+        ("r=0,target=c_attn", "not of the form"),
+        ("8", "not of the form r=8"),
+    ):
+        code, _, err = sizer_cli("flops", "gpt2-small", "--lora", text)
+        assert (code, fragment in err) == (2, True)
+
+
 def test_an_indexer_has_no_backward_pass() -> None:
     found = sizer.load({"model_type": "deepseek_v32"}).flops(1, 64)
     indexers = [part for part in found.parts if ".indexer." in part.row.name]
