@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from sizer.core.record import Record
@@ -168,7 +169,32 @@ def json_line(document: Any) -> str:
 
 
 def json(document: Any) -> str:
-    """A document as JSON; integers stay exact, letters stay letters."""
+    """A document as JSON, indented by two; integers stay exact, letters stay letters.
+
+    Written here since importing the library takes a twentieth of the time of a count; it is
+    imported for texts that need escapes.
+
+    >>> json({"params": {"total": 124439808}, "sources": []})
+    '{\\n  "params": {\\n    "total": 124439808\\n  },\\n  "sources": []\\n}'
+    """
+    return _json(document, "\n")
+
+
+def _json(value: Any, newline: str) -> str:
+    inner = newline + "  "
+    if isinstance(value, dict) and value:
+        pairs = (f"{_json(str(key), inner)}: {_json(item, inner)}" for key, item in value.items())
+        return f"{{{inner}{f',{inner}'.join(pairs)}{newline}}}"
+    if isinstance(value, list | tuple) and value:
+        return f"[{inner}{f',{inner}'.join(_json(item, inner) for item in value)}{newline}]"
+    if isinstance(value, str) and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and isfinite(value):
+        return repr(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     from json import dumps
 
-    return dumps(document, ensure_ascii=False, indent=2)
+    return dumps(value, ensure_ascii=False)
