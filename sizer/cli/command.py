@@ -7,6 +7,39 @@ import click
 # click first looks a short option up among the long ones, and to tell the near misses it imports
 # difflib; spelling out the two that scripts use saves that on every call.
 _LONG = {"-q": "--quiet", "-v": "--verbose"}
+# One-letter shorthands of sizes: `-D 1024` is `--set d_model=1024`. Spelt out here, they need no
+# options of their own.
+LETTERS = {
+    "D": "d_model",
+    "L": "n_layers",
+    "H": "n_heads",
+    "K": "n_kv_heads",
+    "F": "d_ff",
+    "V": "vocab_size",
+    "C": "n_ctx",
+    "E": "n_experts",
+    "k": "top_k",
+    "W": "window",
+    "S": "d_state",
+}
+
+
+def spelt_out(args: list[str]) -> list[str]:
+    """Arguments with their shorthands as long options.
+
+    >>> spelt_out(["gpt2", "-L", "24", "-D1024", "-q"])
+    ['gpt2', '--set', 'n_layers=24', '--set', 'd_model=1024', '--quiet']
+    """
+    spelt: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        field = LETTERS.get(arg[1:2]) if arg[:1] == "-" else None
+        if field is None:
+            spelt.append(_LONG.get(arg, arg))
+            continue
+        value = arg[2:].removeprefix("=") or next(rest, "")
+        spelt += ["--set", f"{field}={value}"]
+    return spelt
 
 
 def _show_help(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
@@ -35,6 +68,8 @@ class Command(_Quick, click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click, after spelling out the short options."""
+        if any(option.name == "assignments" for option in self.params):
+            args = spelt_out(args)
         return super().parse_args(ctx, [_LONG.get(arg, arg) for arg in args])
 
 

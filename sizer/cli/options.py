@@ -18,21 +18,6 @@ if TYPE_CHECKING:
     from sizer.checkpoint import Checkpoint
     from sizer.report.built import Built
 
-# One-letter shorthands: `-D 1024` is `--set d_model=1024`.
-SHORTHANDS = {
-    "D": "d_model",
-    "L": "n_layers",
-    "H": "n_heads",
-    "K": "n_kv_heads",
-    "F": "d_ff",
-    "V": "vocab_size",
-    "C": "n_ctx",
-    "E": "n_experts",
-    "k": "top_k",
-    "W": "window",
-    "S": "d_state",
-}
-
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """MODEL, --preset, --class, --set and the letters; the command gets `model`, loaded."""
@@ -54,14 +39,13 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
         "assignments",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Override a field, under any tool's name for it.",
+        help="Override a field, under any tool's name for it; in short -D 1024, -L 24, -H 16, ….",
     )
-    @_letters
     @wraps(command)
     def wrapped(
         target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...], **rest: Any
     ) -> Any:
-        overrides = _overrides(assignments, {code: rest.pop(f"letter_{code}") for code in SHORTHANDS})
+        overrides = _overrides(assignments)
         # `--all` stands for every preset: then no single model is named.
         unnamed = rest.get("everything") and target is None and preset is None
         chosen = _build if rest.get("builder") else load
@@ -119,27 +103,13 @@ def render(answer: Report, form: str | None, table_format: str | None, verbose: 
     return report.csv(view.table) if form == "csv" else report.formatted(view.table, str(table_format))
 
 
-def _letters(command: Callable[..., Any]) -> Callable[..., Any]:
-    for code, field in reversed(SHORTHANDS.items()):
-        option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-            f"-{code}",
-            f"letter_{code}",
-            metavar="N",
-            hidden=code not in "DLH",
-            help=f"Short for --set {field}=N.",
-        )
-        command = option(command)
-    return command
-
-
-def _overrides(assignments: tuple[str, ...], letters: dict[str, str | None]) -> dict[str, Any]:
-    given = [f"{SHORTHANDS[code]}={value}" for code, value in letters.items() if value is not None]
-    if not assignments and not given:
+def _overrides(assignments: tuple[str, ...]) -> dict[str, Any]:
+    if not assignments:
         return {}
     from sizer.sources.values import parse_assignment
 
     overrides: dict[str, Any] = {}
-    for key, value in map(parse_assignment, (*assignments, *given)):
+    for key, value in map(parse_assignment, assignments):
         if key in overrides:
             raise InvalidConfig(f"{key} is set twice")
         overrides[key] = value
