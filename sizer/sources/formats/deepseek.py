@@ -36,12 +36,11 @@ def read(s: Settings) -> Described:
         "d_nope": s.size("qk_nope_head_dim", 128),
         "d_rope": s.size("qk_rope_head_dim", 64),
         "d_value": s.size("v_head_dim", 128),
+        # A parameter in this code, where transformers has a buffer.
+        "router_bias": d_model == _BALANCED_WIDTH,
+        "router_bias_param": True,
     }
-    unbalanced = (
-        "the buffers hold a bias for each router, as DeepSeek-V3 has and this model has not; "
-        "no bias is in the parameters",
-    )
-    return Described("deepseek_v3", given, () if d_model == _BALANCED_WIDTH else unbalanced)
+    return Described("deepseek_v3", given)
 
 
 FORMAT = Format(
