@@ -10,9 +10,7 @@ from typing import Any
 from sizer.core.config import Config
 from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
-from sizer.sources.config_text import MAX_CONFIG_BYTES as MAX_CONFIG_BYTES
-from sizer.sources.config_text import decoded as decoded
-from sizer.sources.config_text import read_text as read_text
+from sizer.sources.config_text import config_in, decoded, read_text
 
 
 def load(
@@ -131,7 +129,7 @@ def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any]
             "list it with `sizer tensors`, or read it in Python with sizer.load_checkpoint"
         )
     if os.path.isdir(path):
-        path = _inside(path)
+        path = config_in(path)
     text = read_text(path)
     if path.endswith(".toml"):
         from sizer.sources.presets import parse
@@ -142,28 +140,6 @@ def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any]
             raise BadInput(f"{clip(path)} holds {len(found)} models ({names}); write one to a file")
         return _from_preset(found[0], cls, overrides or {}, trusted=False)
     return from_text(text, name=path, cls=cls, overrides=overrides)
-
-
-def config_of(path: str) -> dict[str, Any]:
-    """The contents of a `config.json`, or of the one in a folder, as they are."""
-    from sizer.sources.json_text import parse_object
-
-    if not os.path.exists(path):
-        raise BadInput(f"there is no file {clip(path)!r}")
-    inside = _inside(path) if os.path.isdir(path) else path
-    return parse_object(read_text(inside), inside)
-
-
-def _inside(folder: str) -> str:
-    """The configuration in a folder of a model."""
-    from sizer.sources.checkpoints.read import CONFIG_FILES
-
-    for name in CONFIG_FILES:
-        if os.path.exists(os.path.join(folder, name)):
-            return os.path.join(folder, name)
-    raise BadInput(
-        f"{clip(folder)} is a directory without a config.json; name a file, or a folder that has one"
-    )
 
 
 def from_text(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from sizer.architectures.registry import Architecture, architecture
 from sizer.core.config import Config, symbolic
 from sizer.core.dims import is_array
-from sizer.core.poly import as_poly
-from sizer.core.tree import Module, Row, walk
+from sizer.core.tree import Module
+from sizer.core.walk import Row, walk
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from sizer.measures.memory import Training
     from sizer.measures.sharding import Shards
     from sizer.measures.tensors import Tensor
-
-
-# Below 2⁶³ by more than the rounding of a sum in floating point.
-INT64_SAFE = 9.2e18
 
 
 class Model:
@@ -143,17 +139,9 @@ class Model:
 
     def _wraps(self) -> bool:
         """Whether a number of a sweep is beyond 64 bits, where numpy's integers silently wrap."""
-        from sizer.measures.count import count
+        from sizer.measures.count import beyond_int64
 
-        letters = count(walk(self.symbolic_tree()))
-        values: dict[str, Any] = {
-            code: value.astype(float) if is_array(value) else float(value)
-            for code, value in self.symbolic[1].items()
-        }
-        if any(is_array(value) and value.dtype == object for value in self.symbolic[1].values()):
-            return False
-        sums = (letters.total, letters.tied, letters.buffers)
-        return any(float(as_poly(total).approximate(values)) >= INT64_SAFE for total in sums)
+        return beyond_int64(walk(self.symbolic_tree()), self.symbolic[1])
 
     def _with_python_integers(self) -> Model:
         widened = {k: v.astype(object) if is_array(v) else v for k, v in self.given.items()}

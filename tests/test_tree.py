@@ -14,7 +14,8 @@ import sizer
 from sizer.architectures.decoders.gpt2 import GPT2Config, gpt2
 from sizer.core.layers import linear
 from sizer.core.poly import Poly, symbol
-from sizer.core.tree import Axis, Layers, Module, Param, names, walk
+from sizer.core.tree import Axis, Layers, Module, Param
+from sizer.core.walk import names, walk
 from sizer.errors import InvalidConfig
 from sizer.measures.count import count
 from sizer.measures.flops import flops

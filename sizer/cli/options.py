@@ -129,19 +129,21 @@ def _load(target: str | None, preset: str | None, cls: str | None, overrides: di
         return loading.from_preset(preset, cls=cls, overrides=overrides)
     assert target is not None
     if target == "-":
-        text = sys.stdin.buffer.read(loading.MAX_CONFIG_BYTES + 1)
+        from sizer.sources.config_text import MAX_CONFIG_BYTES
+
+        text = sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
         return loading.from_bytes(text, name="standard input", cls=cls, overrides=overrides)
     return loading.load(target, cls=cls, **overrides)
 
 
 def _build(target: str | None, preset: str | None, cls: str | None, overrides: dict[str, Any]) -> Built:
     """The module of a configuration file, built by transformers."""
-    from sizer.loading import config_of
     from sizer.report.built import build
+    from sizer.sources.config_text import config_at
 
     if target is None or preset is not None:
         raise click.UsageError("--with torch needs the path of a config.json, or of a folder with one")
-    return build({**config_of(target), **overrides}, cls=cls, name=target)
+    return build({**config_at(target), **overrides}, cls=cls, name=target)
 
 
 def _load_any(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sizer.core.tree import Op, Param, Row
+from sizer.core.tree import Op, Param
+from sizer.core.walk import Row
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:

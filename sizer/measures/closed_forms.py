@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.core.poly import Poly, as_poly, symbol
 from sizer.core.record import Record
-from sizer.core.tree import walk
+from sizer.core.walk import walk
 from sizer.errors import InvalidConfig
 from sizer.measures.flops import as_products, flops_of, kernel_of
 from sizer.measures.formula import Letter, legend

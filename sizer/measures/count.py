@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from sizer.core.dims import Dim
+from sizer.core.dims import Dim, is_array
+from sizer.core.poly import as_poly
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param, Row, numel
+from sizer.core.tree import Buffer, Param
+from sizer.core.walk import Row, numel
 
 # The order in which components are shown.
 COMPONENTS = (
@@ -23,6 +26,10 @@ COMPONENTS = (
 )
 # What "non-embedding" leaves out: the tables that are looked up. A head of its own stays in.
 EMBEDDINGS = ("embedding", "position")
+
+
+# Below 2⁶³ by more than the rounding of a sum in floating point.
+INT64_SAFE = 9.2e18
 
 
 class Count(Record):
@@ -106,3 +113,18 @@ def count(rows: Iterable[Row]) -> Count:
         buffers,
         {name: components[name] for name in COMPONENTS if name in components},
     )
+
+
+def beyond_int64(letters: Iterable[Row], values: Mapping[str, Any]) -> bool:
+    """Whether a sum over the rows of a symbolic tree passes 64 bits, somewhere in a sweep.
+
+    `values`: a number or an array for each letter; arrays of Python's integers never wrap.
+    """
+    if any(is_array(value) and value.dtype == object for value in values.values()):
+        return False
+    floats = {
+        code: value.astype(float) if is_array(value) else float(value) for code, value in values.items()
+    }
+    found = count(letters)
+    sums = (found.total, found.tied, found.buffers)
+    return any(as_poly(total).approximate(floats) >= INT64_SAFE for total in sums)

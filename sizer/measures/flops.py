@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from sizer.core.dims import Dim
 from sizer.core.poly import exact_quotient
 from sizer.core.record import Record
-from sizer.core.tree import Op, Param, Row, State
+from sizer.core.tree import Op, Param, State
+from sizer.core.walk import Row
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.count import COMPONENTS
 from sizer.measures.passes import Pass, check_positive

@@ -14,7 +14,8 @@ from sizer.core.config import Config, letter, meaning, size_names
 from sizer.core.dims import Dim
 from sizer.core.poly import Monomial, Poly, as_poly, exact_quotient, term_text
 from sizer.core.record import Record
-from sizer.core.tree import Param, Row, walk
+from sizer.core.tree import Param
+from sizer.core.walk import Row, walk
 from sizer.measures.count import count
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim, divide
 from sizer.core.poly import Poly, as_poly
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param, Row, walk
+from sizer.core.tree import Buffer, Param
+from sizer.core.walk import Row, walk
 from sizer.dtypes import bits
 from sizer.errors import InvalidConfig
 from sizer.measures.kv_cache import kv_cache

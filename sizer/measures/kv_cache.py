@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from sizer.core.dims import Dim
 from sizer.core.poly import Poly, symbol
 from sizer.core.record import Record
-from sizer.core.tree import Op, Row, State
+from sizer.core.tree import Op, State
+from sizer.core.walk import Row
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.cache_dtypes import block, scaled, token_bytes
 from sizer.measures.passes import check_positive

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from sizer.core.dims import Dim
 from sizer.core.record import Record
-from sizer.core.tree import Param, Row
+from sizer.core.tree import Param
+from sizer.core.walk import Row
 from sizer.errors import InvalidConfig, UnknownName
 
 

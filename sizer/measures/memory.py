@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim
 from sizer.core.poly import Poly, as_poly
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param, Row, walk
+from sizer.core.tree import Buffer, Param
+from sizer.core.walk import Row, walk
 from sizer.measures.lora import adapters
 from sizer.measures.optimizers import Optimizer, Weight, optimizer_named, step_bytes
 from sizer.measures.step.simulate import Settings, step

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from sizer.core.dims import round_up
 from sizer.core.record import Record
-from sizer.core.tree import Axis, Param, Row, numel
+from sizer.core.tree import Axis, Param
+from sizer.core.walk import Row, numel
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.passes import check_positive
 

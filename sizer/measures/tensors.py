@@ -7,7 +7,8 @@ from itertools import product as cartesian
 from typing import NamedTuple
 
 from sizer.core.dims import Dim
-from sizer.core.tree import Buffer, Param, Row, indices_of, name_at
+from sizer.core.tree import Buffer, Param
+from sizer.core.walk import Row, indices_of, name_at
 
 
 class Tensor(NamedTuple):

@@ -9,7 +9,8 @@ from sizer import __version__, units
 from sizer.core.dims import Dim
 from sizer.core.poly import Poly, as_poly
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param, Row, indices_of, name_at, walk
+from sizer.core.tree import Buffer, Param
+from sizer.core.walk import Row, indices_of, name_at, walk
 from sizer.measures.count import COMPONENTS, Count, count
 from sizer.model import Model
 from sizer.report.report import Report, Table, View

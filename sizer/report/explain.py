@@ -8,7 +8,8 @@ from typing import Any
 
 from sizer import units
 from sizer.core.poly import Poly
-from sizer.core.tree import Axis, Frame, Param, Row, walk
+from sizer.core.tree import Axis, Param
+from sizer.core.walk import Frame, Row, walk
 from sizer.measures.count import count
 from sizer.measures.formula import formula
 from sizer.model import Model

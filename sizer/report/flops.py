@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer import units
 from sizer.core.poly import as_poly, symbol
-from sizer.core.tree import walk
+from sizer.core.walk import walk
 from sizer.measures.context import warnings
 from sizer.measures.count import COMPONENTS
 from sizer.measures.flops import Flops, flops_of, kernel_of

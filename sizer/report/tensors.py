@@ -7,7 +7,8 @@ from itertools import product as cartesian
 from typing import Any
 
 from sizer.core.poly import as_poly
-from sizer.core.tree import Buffer, Param, Row, walk
+from sizer.core.tree import Buffer, Param
+from sizer.core.walk import Row, walk
 from sizer.measures.tensors import Tensor, of_row
 from sizer.model import Model
 from sizer.report.count import head, notes

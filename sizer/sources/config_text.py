@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from sizer.errors import BadInput, clip
 
 # A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
@@ -30,3 +33,25 @@ def decoded(data: bytes, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{clip(name)} is not text, so it is no configuration") from None
+
+
+def config_in(folder: str) -> str:
+    """The path of the configuration in a folder of a model."""
+    from sizer.sources.checkpoints.read import CONFIG_FILES
+
+    for name in CONFIG_FILES:
+        if os.path.exists(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    raise BadInput(
+        f"{clip(folder)} is a directory without a config.json; name a file, or a folder that has one"
+    )
+
+
+def config_at(path: str) -> dict[str, Any]:
+    """The contents of a `config.json`, or of the one in a folder, as they are."""
+    from sizer.sources.json_text import parse_object
+
+    if not os.path.exists(path):
+        raise BadInput(f"there is no file {clip(path)!r}")
+    inside = config_in(path) if os.path.isdir(path) else path
+    return parse_object(read_text(inside), inside)

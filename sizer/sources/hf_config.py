@@ -78,8 +78,7 @@ class HFConfig(Mapping[str, Any]):
         if not is_size(key, self._defaults.get(key)):
             return value
         if isinstance(value, float) and value.is_integer() and value <= MAX_SIZE:
-            # JSON writes 1200 as 1200.0 where a program computed it.
-            value = int(value)
+            value = int(value)  # a program that computed 1200 may have written 1200.0
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
         default = self._defaults.get(key)

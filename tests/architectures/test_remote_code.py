@@ -15,7 +15,7 @@ import pytest
 
 import sizer
 from sizer.architectures.registry import HF_MODULES
-from sizer.core.tree import walk
+from sizer.core.walk import walk
 from sizer.measures.count import count
 from sizer.sources.hf_config import read
 from sizer.sources.presets import directory

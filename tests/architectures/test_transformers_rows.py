@@ -18,7 +18,7 @@ from digests import digest_buffers, digest_shapes, digest_ties
 
 import sizer
 from sizer.architectures.registry import HF_MODULES
-from sizer.core.tree import walk
+from sizer.core.walk import walk
 from sizer.measures.count import count
 from sizer.measures.tensors import Tensor
 

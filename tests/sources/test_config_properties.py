@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sizer
-from sizer.core.tree import walk
+from sizer.core.walk import walk
 from sizer.measures.count import count
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "configs"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sizer
-from sizer.core.tree import walk
+from sizer.core.walk import walk
 from sizer.loading import from_text
 from sizer.measures.count import count
 

@@ -10,7 +10,6 @@ from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import (
-    LLAMA,
     DecoderConfig,
     attention,
     feed_forward,
@@ -18,6 +17,7 @@ from sizer.architectures.decoders.decoder import (
     norms_named,
     rotary_buffers,
 )
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, every, rotary_width, whole
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import DecoderConfig, Names, decoder
+from sizer.architectures.decoders.decoder import DecoderConfig, decoder
+from sizer.architectures.decoders.decoder_names import Names
 from sizer.architectures.decoders.reading import dense, optional, whole
 from sizer.architectures.heads import with_parts
 from sizer.architectures.registry import Architecture, Reading

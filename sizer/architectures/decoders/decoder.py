@@ -7,8 +7,8 @@ The readers of the families that share it stand in files of their own beside thi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from sizer.architectures.decoders.decoder_names import LLAMA, WINDOWED, Names
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
@@ -28,40 +28,6 @@ from sizer.core.layers import (
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, Param, heads_axis
 from sizer.errors import InvalidConfig
-
-
-class Names(NamedTuple):
-    """What a family calls its modules.
-
-    `qkv`: three projections, or one that computes all three at once.
-    `mlp`: gate, up and down; of a gated MLP with two, the first computes gate and up at once.
-    `rotary`: the modules that hold the frequencies of the rotary positions.
-    `layer_rotary`: the same inside each layer's attention, where the checkpoint stores them.
-    `positions`: the table of learned positions; "" for none.
-    `head`, `classifier`: the head of the language model, and that of a classification.
-    `qa`: the decoder below a question-answering head.
-    """
-
-    model: str = "model"
-    embedding: str = "embed_tokens"
-    block: str = "layers"
-    attention: str = "self_attn"
-    qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
-    output: str = "o_proj"
-    feed_forward: str = "mlp"
-    mlp: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
-    final_norm: str = "norm"
-    rotary: tuple[str, ...] = ("rotary_emb",)
-    layer_rotary: str = ""
-    positions: str = ""
-    head: str = "lm_head"
-    classifier: str = "score"
-    qa: str = "transformer"
-
-
-LLAMA = Names()
-# Before the names of the frequencies of layers with a window.
-WINDOWED = "sliding_attention_"
 
 
 @configuration

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import LLAMA, DecoderConfig, decoder
+from sizer.architectures.decoders.decoder import DecoderConfig, decoder
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.olmo import POST_NORMS
 from sizer.architectures.decoders.reading import dense, rotary_width, sliding, whole
 from sizer.architectures.registry import Architecture, Reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.decoder import LLAMA
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, rotary_width
 from sizer.architectures.registry import Reading
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.decoder import LLAMA
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, per_layer, rotary_width, sliding
 from sizer.architectures.registry import Reading
 

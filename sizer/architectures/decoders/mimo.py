@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import LLAMA, DecoderConfig, attention, decoder, feed_forward
+from sizer.architectures.decoders.decoder import DecoderConfig, attention, decoder, feed_forward
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, optional
 from sizer.architectures.heads import with_parts
 from sizer.architectures.mtp import mtp_layers

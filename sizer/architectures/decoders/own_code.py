@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import LLAMA, Names
+from sizer.architectures.decoders.decoder_names import LLAMA, Names
 from sizer.architectures.decoders.reading import dense, whole
 from sizer.architectures.registry import Reading
 from sizer.core.dims import round_up

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.decoder import LLAMA, DecoderConfig, Names, attention, feed_forward
+from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward
+from sizer.architectures.decoders.decoder_names import LLAMA, Names
 from sizer.architectures.decoders.reading import activation, listed_layers, optional, whole
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading

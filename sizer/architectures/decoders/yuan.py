@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import LLAMA, DecoderConfig, feed_forward, norm
+from sizer.architectures.decoders.decoder import DecoderConfig, feed_forward, norm
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import activation, optional
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.decoder import LLAMA, DecoderConfig, attention, check_pattern, norm
+from sizer.architectures.decoders.decoder import DecoderConfig, attention, check_pattern, norm
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, listed_layers, optional, whole
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import DecoderConfig, Names, attention, feed_forward, norm
+from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward, norm
+from sizer.architectures.decoders.decoder_names import Names
 from sizer.architectures.decoders.reading import dense, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
