@@ -6,6 +6,7 @@ Presets that ship with the package were validated in CI, so reading one needs no
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Any
 
 from sizer.core.record import Record
@@ -95,8 +96,9 @@ def directory(kind: str = "models") -> str:
     raise SizerError("the preset files are missing from this installation; install it again")
 
 
+@lru_cache(maxsize=1024)
 def preset(name: str) -> Preset:
-    """The preset of that name, or of that alias.
+    """The preset of that name, or of that alias; a process reads each once.
 
     >>> preset("gpt2-small").config["d_model"]
     768
