@@ -40,7 +40,36 @@ def test_the_readme_shows_what_is_printed(sizer_cli: Run, tmp_path: Path, comman
     assert shown == out
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("*.md")), ids=lambda p: p.name)
+PAGES = sorted(ROOT.glob("docs/**/*.md"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_a_page_shows_what_is_printed(
+    sizer_cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    """The blocks of a page run in order in one empty folder.
+
+    A block with `title="NAME"` is a file. Below a command stands what it prints, on standard error
+    too, and `# exit 1` where its answer is no.
+    """
+    monkeypatch.chdir(tmp_path)
+    for info, body in re.findall(r"^```(\S[^\n]*)\n(.*?)^```$", path.read_text(), flags=re.S | re.M):
+        if title := re.search(r'title="([^"]+)"', info):
+            file = tmp_path / title[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(body)
+        if info.split()[0] != "console":
+            continue
+        for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
+            command, _, shown = part.partition("\n")
+            program, *words = shlex.split(command)
+            assert program == "sizer", command
+            code, out, err = sizer_cli(*words)
+
+            assert shown == err + out + (f"# exit {code}\n" if code else ""), command
+
+
+@pytest.mark.parametrize("path", [*sorted(ROOT.glob("*.md")), *PAGES], ids=lambda p: p.name)
 def test_python_in_the_documents_is_right(path: Path) -> None:
     assert doctest.testfile(str(path), module_relative=False).failed == 0
 
