@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from sizer.core.dims import Dim
 from sizer.core.tree import Axis, Buffer, Leaf, Module, Op, Param, State
 
+# Modules that are one matrix product: torch's Linear, and transformers' Conv1D, stored `[in, out]`.
+MATRICES = ("linear", "conv1d")
+
 
 def linear(
     name: str,
@@ -22,7 +25,7 @@ def linear(
     axes = (inp, out) if transposed else (out, inp)
     weight = Param("weight", axes, "matmul", tied_to)
     leaves = (weight, Param("bias", (out,))) if bias else (weight,)
-    return Module(name, leaves, kind="linear", component=component, flow="transposed" if transposed else "")
+    return Module(name, leaves, kind="conv1d" if transposed else "linear", component=component)
 
 
 def embedding(

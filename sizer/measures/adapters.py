@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sizer.core.dims import Dim
 from sizer.core.tree import Op, Param
 from sizer.core.walk import Row
 from sizer.errors import InvalidConfig
+from sizer.measures.lora import LoRA, adapters
 
 if TYPE_CHECKING:
     from sizer.measures.flops import Flops, Part
@@ -18,30 +19,14 @@ NOTE = (
 )
 
 
-def parse(text: str) -> tuple[int, tuple[str, ...]]:
-    """The rank and the modules of `r=8,target=q_proj+v_proj`.
+def with_lora(found: Flops, lora: LoRA) -> Flops:
+    """The same step with every weight frozen but the adapters.
 
-    >>> parse("r=8,target=q_proj+v_proj")
-    (8, ('q_proj', 'v_proj'))
+    An adapter is two matrices beside a frozen one, `[rank, in]` and `[out, rank]`.
     """
-    values = dict(part.partition("=")[::2] for part in text.split(","))
-    rank, targets = values.get("r", ""), tuple(filter(None, values.get("target", "").split("+")))
-    if not rank.isdigit() or int(rank) < 1 or not targets or set(values) - {"r", "target"}:
-        raise InvalidConfig(f"lora = {text} is not of the form r=8,target=q_proj+v_proj")
-    return int(rank), targets
-
-
-def with_lora(found: Flops, rank: int, targets: Sequence[str]) -> Flops:
-    """The same step with every weight frozen but the adapters of the modules that `targets` name.
-
-    An adapter is two matrices of `rank` beside a frozen one, `[rank, in]` and `[out, rank]`.
-    """
-    names = {_module(part.row) for part in found.parts if _is_linear(part.row)}
-    unknown = [target for target in targets if target not in names]
-    if unknown:
-        raise InvalidConfig(
-            f"lora: no matrix is named {unknown[0]}; the model has {', '.join(sorted(names)[:12])}"
-        )
+    if lora.dora:
+        raise InvalidConfig("lora: FLOPs of the magnitudes of DoRA are not counted; leave dora out")
+    adapters([part.row for part in found.parts], lora)  # names what is not there
     parts: list[Part] = []
     firsts: dict[str, First] = {}
     for part in found.parts:
@@ -54,12 +39,12 @@ def with_lora(found: Flops, rank: int, targets: Sequence[str]) -> Flops:
             parts.append(part)
             continue
         layers = part.row.frames[0].count if part.row.frames else 1
-        targeted = _module(part.row) in targets and _is_linear(part.row)
+        targeted = _is_linear(part.row) and lora.adapts(part.row.name.removesuffix(".weight"))
         # The gradient of what goes in; in the first block only behind something that is trained.
         spared = first is not None and not first.passes(part.row, targeted=targeted)
         parts.append(part._replace(backward=part.forward - (part.forward // layers if spared else 0)))
         if targeted:
-            parts.append(_adapter(part, rank, first=spared, layers=layers))
+            parts.append(_adapter(part, lora.rank, first=spared, layers=layers))
     forward = sum(part.forward for part in parts)
     backward = sum(part.backward for part in parts)
     return type(found)(forward, backward, 0, parts, found.tokens, [*found.assumptions, NOTE])
@@ -96,7 +81,7 @@ class First:
         return self.stream
 
 
-def _adapter(part: Part, rank: int, *, first: bool, layers: int) -> Part:
+def _adapter(part: Part, rank: Dim, *, first: bool, layers: int) -> Part:
     leaf: Param = part.row.leaf  # type: ignore[assignment]
     into, out = leaf.axes[-1].size, leaf.axes[0].size
     each = part.forward // (into * out) * rank

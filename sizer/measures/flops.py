@@ -179,11 +179,12 @@ def flops(
     found = flops_of(list(rows), run, kernel=kernel, mode=mode)
     if lora is None:
         return found
-    from sizer.measures.adapters import parse, with_lora
+    from sizer.measures.adapters import with_lora
+    from sizer.measures.lora import parse
 
     if mode != "none":
         raise InvalidConfig("lora and checkpointing are not counted together; leave one out")
-    return with_lora(found, *parse(lora))
+    return with_lora(found, parse(lora))
 
 
 def kernel_of(attention: str) -> str:

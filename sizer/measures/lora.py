@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sizer.core.dims import Dim
+from sizer.core.layers import MATRICES
 from sizer.core.record import Record
 from sizer.core.tree import Param
 from sizer.core.walk import Row
@@ -15,7 +16,8 @@ class LoRA(Record):
     """The rank of the adapters and the modules that have one, by the last part of their names.
 
     PEFT's rule: a module is adapted if its name is a target or ends in `.` and a target; with
-    `all-linear`, every linear module but the head is. `dora` adds a magnitude for each output.
+    `all-linear`, every linear module but the output embeddings and a classifier is. `dora` adds a
+    magnitude for each output.
     """
 
     __slots__ = ("bias", "dora", "rank", "targets")
@@ -31,7 +33,7 @@ class LoRA(Record):
     def adapts(self, name: str) -> bool:
         """Whether the module of that name has an adapter."""
         if self.targets == ("all-linear",):
-            return name not in ("lm_head", "score", "classifier")
+            return name not in ("score", "classifier")
         return any(name == target or name.endswith(f".{target}") for target in self.targets)
 
 
@@ -88,19 +90,18 @@ def adapters(rows: Iterable[Row], lora: LoRA) -> list[Adapter]:
     names: list[str] = []
     for row in rows:
         leaf = row.leaf
-        if not isinstance(leaf, Param) or leaf.name != "weight" or row.kind not in ("linear", "embedding"):
+        if not isinstance(leaf, Param) or leaf.name != "weight" or row.kind not in (*MATRICES, "embedding"):
             continue
         name = row.name.removesuffix(".weight")
         last = name.rsplit(".", 1)[-1]
         if last not in names:
             names.append(last)
-        if not lora.adapts(name) or (lora.targets == ("all-linear",) and row.kind != "linear"):
+        if not lora.adapts(name) or (lora.targets == ("all-linear",) and _is_vocabulary(row, leaf)):
             continue
-        first, second = (axis.size for axis in leaf.axes)
-        sizes: tuple[Dim, ...] = (lora.rank * second, lora.rank * first)
+        out, into = (axis.size for axis in (leaf.axes[::-1] if row.kind == "conv1d" else leaf.axes))
+        sizes: tuple[Dim, ...] = (lora.rank * into, lora.rank * out)
         if lora.dora:
-            # Stored [in, out] (GPT-2), the outputs are the second axis.
-            sizes = (*sizes, first)
+            sizes = (*sizes, into if row.kind == "embedding" else out)
         found.append(Adapter(name, row.copies, sum(sizes, start=0), sizes))
     for target in lora.targets:
         if target != "all-linear" and not any(
@@ -108,6 +109,11 @@ def adapters(rows: Iterable[Row], lora: LoRA) -> list[Adapter]:
         ):
             raise UnknownName("module to adapt", target, names, hint=f"linear modules are {', '.join(names)}")
     return found
+
+
+def _is_vocabulary(row: Row, leaf: Param) -> bool:
+    """Whether a matrix is an embedding or the output embeddings: one side of it is the vocabulary."""
+    return row.kind == "embedding" or any(axis.name == "vocab" for axis in leaf.axes)
 
 
 def trainable(rows: Iterable[Row], lora: LoRA) -> Dim:

@@ -371,9 +371,10 @@ def test_adapters_alone_are_trained(targets: str, kernel: str, backward: int) ->
 
 def test_adapters_of_modules_that_are_not_there(sizer_cli: Run) -> None:
     for text, fragment in (
-        ("r=8,target=q_prj", "no matrix is named q_prj"),
-        ("r=0,target=c_attn", "not of the form"),
-        ("8", "not of the form r=8"),
+        ("r=8,target=q_prj", "no module to adapt named 'q_prj'"),
+        ("r=0,target=c_attn", "r = '0' is not a positive whole number"),
+        ("8", "no part of --lora named '8' (r=8,target=q_proj+v_proj)"),
+        ("r=8,target=c_attn,dora", "leave dora out"),
     ):
         code, _, err = sizer_cli("flops", "gpt2-small", "--lora", text)
         assert (code, fragment in err) == (2, True)

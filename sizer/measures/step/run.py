@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from sizer.core.dims import Dim, divide
+from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
 from sizer.measures.step import experts, modules, ops
@@ -119,7 +120,7 @@ class Run:
         for leaf in module.children:
             if isinstance(leaf, Param) and leaf.name == "weight":
                 weight = self.parameter(leaf, path)
-                transposed = module.flow == "transposed"
+                transposed = module.kind == "conv1d"
                 out = leaf.axes[1 if transposed else 0].size
             elif isinstance(leaf, Param) and leaf.name.startswith("bias"):
                 bias = self.parameter(leaf, path)
@@ -155,7 +156,7 @@ class Run:
     def call(self, module: Module, path: str, x: Tensor) -> Tensor:
         """Run a module on a value."""
         path = joined(path, module.name)
-        if module.kind == "linear":
+        if module.kind in MATRICES:
             return self.linear(module, path, x)
         if module.kind in ("layer_norm", "rms_norm"):
             return self.norm(module, path, x)
@@ -348,7 +349,7 @@ def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module
                 core = inner
             elif core is not None:
                 after.append(child)
-            elif child.kind == "linear":
+            elif child.kind in MATRICES:
                 before.append(child)
             elif child.component == "norm":
                 norms.append(child)
