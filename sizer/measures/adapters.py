@@ -11,7 +11,8 @@ from sizer.errors import InvalidConfig
 from sizer.measures.lora import LoRA, adapters
 
 if TYPE_CHECKING:
-    from sizer.measures.flops import Flops, Part
+    from sizer.measures.flops import Flops
+    from sizer.measures.products import Part
 
 NOTE = (
     "LoRA: a frozen matrix has no gradient of its own, and in the first block nothing before the adapters "

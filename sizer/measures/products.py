@@ -1,0 +1,123 @@
+"""What one row of a tree computes, forward and backward: matrix products, attention, scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sizer.core.dims import Dim
+from sizer.core.record import Record
+from sizer.core.tree import Op, Param
+from sizer.core.walk import Row
+from sizer.measures.passes import Pass
+from sizer.measures.scans import SCANS
+
+ATTENTION = ("attention", "cross_attention")
+
+
+class Part(Record):
+    """FLOPs of one row of the tree: of its forward and backward pass, and of computing it anew.
+
+    `kind`: "matmul", "attention", or the kind of a scan. `exact`: false for what is an estimate.
+    """
+
+    __slots__ = ("backward", "exact", "forward", "kind", "row")
+
+    def __init__(self, row: Row, kind: str, forward: Dim, backward: Dim, exact: bool) -> None:
+        self.row = row
+        self.kind = kind
+        self.forward = forward
+        self.backward = backward
+        self.exact = exact
+
+
+def as_products(rows: Sequence[Row], kernel: str) -> frozenset[str]:
+    """The attentions that torch's flash kernel cannot run, which then are matrix products.
+
+    It takes no mask that needs a gradient, as T5's biases by distance do, and no values of another
+    width than the keys (torch 2.13, `sdp_utils`: `check_head_dim_size`).
+    """
+    if kernel != "flash":
+        return frozenset()
+    biased = {row.name.rsplit(".", 2)[0] for row in rows if _is_table_of_distances(row)}
+    return frozenset(
+        row.name
+        for row in rows
+        if isinstance(row.leaf, Op)
+        and row.leaf.kind in ATTENTION
+        and (row.name.rsplit(".", 1)[0] in biased or row.leaf.sizes["d_qk"] != row.leaf.sizes["d_v"])
+    )
+
+
+def part_of(row: Row, run: Pass, kernel: str, keeps: bool, plain: frozenset[str]) -> Part | None:
+    """The FLOPs of a row in a pass; `None` where it computes nothing that counts.
+
+    `keeps`: whether the model has a cache, and so a causal mask. `plain`: attentions that run as
+    matrix products whatever the kernel.
+    """
+    leaf = row.leaf
+    if isinstance(leaf, Param):
+        amount = _matmul(row, leaf, run)
+        if amount is None:
+            return None
+        amount = amount * run.batch * row.visits
+        # A frozen matrix passes the gradient on and has none of its own.
+        backward = 0 if run.cached else amount * (2 if leaf.trainable else 1)
+        return Part(row, "matmul", amount, backward, True)
+    if not isinstance(leaf, Op):
+        return None
+    sizes = leaf.sizes
+    if leaf.kind in ATTENTION:
+        per_pair, back = _core(leaf, "sdpa" if row.name in plain else kernel)
+        pairs: Dim = _pairs(row, leaf, run, keeps) * run.batch * row.visits
+        return Part(row, "attention", pairs * per_pair, 0 if run.cached else pairs * back, True)
+    if leaf.kind == "matmul":
+        length = run.head_tokens if row.component == "head" else run.length(row.stream)
+        amount = 2 * length * sizes["out"] * sizes["in"] * run.batch * row.visits
+        return Part(row, "matmul", amount, 0 if run.cached else 2 * amount, True)
+    if leaf.kind in SCANS:
+        scan = SCANS[leaf.kind]
+        amount = scan.per_token(sizes, run) * run.length(row.stream) * run.batch * row.visits
+        return Part(row, leaf.kind, amount, 0 if run.cached else 2 * amount, scan.exact)
+    return None
+
+
+def _matmul(row: Row, leaf: Param, run: Pass) -> Dim | None:
+    """FLOPs of one visit of a weight by one sequence; `None` where it multiplies nothing."""
+    use = leaf.use
+    if use == "matmul":
+        length = run.head_tokens if row.component == "head" and not row.stream else run.length(row.stream)
+        return 2 * length * (row.numel if leaf.active is None else leaf.active)
+    if use == "pooled":
+        return 2 * (row.numel if leaf.active is None else leaf.active)
+    if use == "cross_qkv_matmul":
+        # One fused matrix: queries run over the decoder's tokens, keys and values over the encoder's.
+        third = leaf.axes[0].parts[0].size * leaf.axes[1].size
+        return 2 * third * (run.tokens + 2 * run.length("encoder"))
+    return None
+
+
+def _core(leaf: Op, kernel: str) -> tuple[Dim, Dim]:
+    """FLOPs of a pair of tokens, forward and backward.
+
+    Forward is two products: q·k and score·v. Backward is four of them; a kernel that computes the
+    scores anew has one more, of the width of q (torch's `sdpa_backward_flop_count`).
+    """
+    heads, d_qk, d_v = leaf.sizes["heads"], leaf.sizes["d_qk"], leaf.sizes["d_v"]
+    forward = 2 * heads * (d_qk + d_v)  # type: ignore[operator]
+    if kernel in ("flash", "efficient"):
+        return forward, 2 * heads * (3 * d_qk + 2 * d_v)  # type: ignore[operator]
+    return forward, 2 * forward
+
+
+def _pairs(row: Row, leaf: Op, run: Pass, keeps: bool) -> Dim:
+    if leaf.kind == "cross_attention":
+        return run.length(row.stream) * run.encoder
+    if row.stream:
+        length = run.length(row.stream)
+        return length * length
+    return run.pairs(leaf.sizes.get("window"), masked=keeps)
+
+
+def _is_table_of_distances(row: Row) -> bool:
+    """Whether a row is a learned bias of the scores by distance, as T5's."""
+    return isinstance(row.leaf, Param) and any(axis.name == "buckets" for axis in row.leaf.axes)
