@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sizer.core.config import Config
+from sizer.core.pattern import PerLayer
 from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
 from sizer.sources.config_text import config_in, decoded, read_text
@@ -51,7 +52,8 @@ def from_preset(name: str, *, cls: str | None = None, overrides: Mapping[str, An
 def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, trusted: bool = True) -> Model:
     if found.model_type:
         return _of_model_type(found, cls, overrides, trusted=trusted)
-    given = found.config
+    # A list in a preset of ours is a size for each layer, or stage.
+    given = {k: PerLayer(tuple(v)) if isinstance(v, list) else v for k, v in found.config.items()}
     if cls is not None:
         given = {**given, "task": _task_of(cls, found.architecture)}
     if overrides or not trusted:

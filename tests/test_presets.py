@@ -15,7 +15,7 @@ from sizer.architectures.registry import architecture
 from sizer.loading import from_dict, hf_values
 from sizer.report.config_json import config_json
 from sizer.sources.presets import KINDS, NOT_PUBLIC, Preset, plain_toml
-from sizer.sources.values import validated
+from sizer.sources.values import validated, well_formed
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -36,7 +36,8 @@ def test_the_quick_reader_reads_what_tomllib_reads(path: Path) -> None:
 def test_a_preset_is_valid(preset: Preset) -> None:
     assert bool(preset.architecture) != bool(preset.model_type)
     if preset.architecture:
-        assert validated(preset.config, architecture(preset.architecture).config) == preset.config
+        config = architecture(preset.architecture).config
+        assert validated(preset.config, config) == well_formed(preset.config, config)
     else:
         # The same values with every check, which loading a preset by its name leaves out.
         model = from_dict(hf_values(preset), name=preset.name)
@@ -56,12 +57,13 @@ def test_a_preset_is_of_the_kinds_it_names(preset: Preset) -> None:
     memory = {"hybrid"} if len(mixing) == 2 else {"recurrent"} if "mixer" in mixing else set()
 
     assert set(preset.kinds) <= set(KINDS)
-    assert len({"decoder", "encoder", "seq2seq"} & set(preset.kinds)) == 1
-    assert ("seq2seq" in preset.kinds) == any(row.stream == "encoder" for row in rows)
+    assert len({"decoder", "encoder", "seq2seq", "vision"} & set(preset.kinds)) == 1
+    joined = "encoder" not in preset.kinds and {"seq2seq", "multimodal"} & set(preset.kinds)
+    assert bool(joined) == (len({row.stream for row in rows}) > 1)
     assert ("moe" in preset.kinds) == ("experts" in counted.components) == (counted.active < counted.total)
     assert ("dense" in preset.kinds) != ("moe" in preset.kinds)
-    # A convolution beside the attention of an encoder remembers nothing.
-    assert "encoder" in preset.kinds or memory <= set(preset.kinds)
+    # A convolution in an encoder remembers nothing.
+    assert {"encoder", "vision"} & set(preset.kinds) or memory <= set(preset.kinds)
 
 
 def test_a_list_is_filtered_by_family_kind_and_size(sizer_cli: Run) -> None:
@@ -75,7 +77,7 @@ def test_a_list_is_filtered_by_family_kind_and_size(sizer_cli: Run) -> None:
 
 
 # Architectures that transformers has not.
-NOT_THEIRS = ("gpt_from_scratch", "palm", "transformer")
+NOT_THEIRS = ("gpt_from_scratch", "palm", "torchvision_resnet", "transformer")
 
 
 @pytest.mark.parametrize(

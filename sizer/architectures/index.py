@@ -165,6 +165,7 @@ ARCHITECTURE_MODULES: dict[str, str] = {
     "t5gemma": "encoder_decoders.t5gemma",
     "tapas": "encoders.tapas",
     "tool_decoder": "decoders.tool_decoder",
+    "torchvision_resnet": "multimodal.torchvision_resnet",
     "transformer": "encoder_decoders.transformer",
     "ultravbert": "encoders.vision_text",
     "vibevoice_asr": "multimodal.vibevoice",

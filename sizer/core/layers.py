@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sizer.core.dims import Dim
-from sizer.core.tree import Axis, Buffer, Leaf, Module, Op, Param, State
+from sizer.core.tree import Axis, Buffer, Layers, Leaf, Module, Op, Param, State
 
 # Modules that are one matrix product: torch's Linear, and transformers' Conv1D, stored `[in, out]`.
 MATRICES = ("linear", "conv1d")
+FIRST = Layers(1, (0,))
+
+
+def after_first(repeat: Dim) -> Layers:
+    """All of that many layers but the first."""
+    return Layers(repeat - 1, range(1, repeat) if isinstance(repeat, int) else None)  # type: ignore[operator]
+
+
+def first_and_rest(
+    name: str, first: tuple[Module | Leaf, ...], rest: tuple[Module | Leaf, ...], repeat: Dim
+) -> Module:
+    """Repeated layers of which the first differs from the others."""
+    children = (Module("", first, at=FIRST), Module("", rest, at=after_first(repeat)))
+    return Module(name, children, repeat=repeat)
 
 
 def linear(

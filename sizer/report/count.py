@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sizer import __version__, units
@@ -219,13 +219,8 @@ def _below(model: Model, found: Count, rows: Iterable[Row]) -> list[str]:
                 f"tied           {row.numel * row.copies:>18,}  {row.name.replace('{}', '*')} "
                 f"is {leaf.tied_to.replace('{}', '*')}"
             )
-    buffers: dict[str, int] = {}
-    for row in rows:
-        if isinstance(row.leaf, Buffer) and row.leaf.persistent:
-            name = row.name.replace("{}", "*")
-            buffers[name] = buffers.get(name, 0) + row.numel * row.copies
     lines += [
-        f"buffers        {elements:>18,}  {name}, not in the total" for name, elements in buffers.items()
+        f"buffers        {elements:>18,}  {name}, not in the total" for name, elements in _buffers(rows)
     ]
     if model.mtp_params:
         lines.append(
@@ -233,6 +228,18 @@ def _below(model: Model, found: Count, rows: Iterable[Row]) -> list[str]:
             "(--set count_mtp=true)"
         )
     return lines
+
+
+def _buffers(rows: Sequence[Row], most: int = 6) -> Iterable[tuple[str, int]]:
+    """The buffers by name; by the last part of their names where there would be too many lines."""
+    kept = [row for row in rows if isinstance(row.leaf, Buffer) and row.leaf.persistent]
+    names = [row.name.replace("{}", "*") for row in kept]
+    if len(set(names)) > most:
+        names = [f"*.{name.rpartition('.')[2]}" for name in names]
+    sums: dict[str, int] = {}
+    for name, row in zip(names, kept, strict=True):
+        sums[name] = sums.get(name, 0) + row.numel * row.copies
+    return sums.items()
 
 
 def _legend(model: Model, entries: Iterable[Entry]) -> list[str]:

@@ -13,7 +13,7 @@ from sizer.core.record import Record
 from sizer.errors import BadInput, SizerError, UnknownName
 
 # What a model may be: by what its tokens see, by whether each visits all of it, by what it remembers.
-KINDS = ("decoder", "encoder", "seq2seq", "dense", "moe", "recurrent", "hybrid")
+KINDS = ("decoder", "encoder", "seq2seq", "vision", "multimodal", "dense", "moe", "recurrent", "hybrid")
 
 # Names people ask for whose sizes were never published.
 NOT_PUBLIC = (

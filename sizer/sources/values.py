@@ -141,10 +141,12 @@ def _formed(kind: str, value: Any) -> Any:
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """`KEY=VALUE` from a command line: a whole number, true, false, none or a word.
+    """`KEY=VALUE` from a command line: a whole number, true, false, none, a word, or a list of those.
 
     >>> parse_assignment("n_layers=24"), parse_assignment("tie_embeddings=false")
     (('n_layers', 24), ('tie_embeddings', False))
+    >>> parse_assignment("depths=3,4,23,3")
+    ('depths', [3, 4, 23, 3])
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -153,7 +155,9 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """The value a word stands for."""
+    """The value a word stands for; a list where there are commas."""
+    if "," in text:
+        return [parse_value(part.strip()) for part in text.removeprefix("[").removesuffix("]").split(",")]
     words = {
         "true": True,
         "yes": True,

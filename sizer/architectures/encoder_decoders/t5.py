@@ -6,11 +6,9 @@ from sizer.architectures.encoder_decoders.bart_layers import classification_head
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import attention_core, embedding, gated_mlp, linear, mlp, rms_norm
+from sizer.core.layers import FIRST, attention_core, embedding, gated_mlp, linear, mlp, rms_norm
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Layers, Leaf, Module, heads_axis
-
-FIRST = Layers(1, (0,))
+from sizer.core.tree import Axis, Leaf, Module, heads_axis
 
 
 @configuration

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.encoders.parts import (
     Children,
-    after_first,
     label_head,
     read_layers,
     typed_rotary_buffers,
@@ -16,7 +15,7 @@ from sizer.architectures.encoders.parts import (
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import embedding, gate_op, layer_norm, linear
+from sizer.core.layers import after_first, embedding, gate_op, layer_norm, linear
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, heads_axis
 

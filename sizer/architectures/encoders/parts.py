@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Layers, Leaf, Module, Op, Param
+from sizer.core.tree import Axis, Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig, clip
 
 Children = tuple[Module | Leaf, ...]
@@ -174,13 +173,6 @@ def windowed_core(c: Any, *, cached: bool = False) -> tuple[Module, ...]:
         Module("", attention_core(*sizes, cached=cached), at=c.window_layers.layers("full")),
         Module("", windowed, at=c.window_layers.layers("window")),
     )
-
-
-def after_first(n_layers: Dim) -> Layers:
-    """All layers but the first."""
-    if isinstance(n_layers, int):
-        return Layers(n_layers - 1, range(1, n_layers))
-    return Layers(n_layers - 1)
 
 
 def read_layers(kinds: list[str], name: str) -> Pattern:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, buffer, embedding, linear, rms_norm, routed_experts
+from sizer.core.layers import after_first, attention_core, buffer, embedding, linear, rms_norm, routed_experts
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Layers, Leaf, Module, Op, Param, State, heads_axis
+from sizer.core.tree import Axis, Leaf, Module, Op, Param, State, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -148,17 +148,12 @@ def _experts(c: ZayaConfig, embed: Axis) -> Module:
     """E experts, one of which a token visits, or none: the router has one choice more."""
     experts, ffn = Axis("expert", c.n_experts), Axis("expert_ffn", c.d_ff_expert)
     width, choices = Axis("router", c.d_router), Axis("choices", c.n_experts + 1)
-    after_first = (
-        Layers(c.n_layers - 1, range(1, c.n_layers))
-        if isinstance(c.n_layers, int)
-        else Layers(c.n_layers - 1)
-    )
     gate = Module(
         "gate",
         (
             linear("down_proj", width, embed, bias=True),
             # Every router but the first adds the states of the one before.
-            Module("", (Param("router_states_scale", (width,)),), at=after_first),
+            Module("", (Param("router_states_scale", (width,)),), at=after_first(c.n_layers)),
             Module(
                 "router_mlp",
                 (

@@ -9,7 +9,7 @@ from sizer.architectures.multimodal.tower import Children, batch_norm, convoluti
 from sizer.architectures.registry import Architecture, Reading, hf_reader
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, embedding, layer_norm, linear
+from sizer.core.layers import attention_core, embedding, first_and_rest, layer_norm, linear
 from sizer.core.tree import Axis, Module, heads_axis
 from sizer.errors import InvalidConfig, clip
 
@@ -153,15 +153,12 @@ def _level(
     """The blocks of a resolution; the first comes from the channels of the one before."""
     inp, out = _channels(c, before), _channels(c, level)
     widens = c.multiples[before] != c.multiples[level]
-    blocks: Children = (Module("block.0", _resnet(inp, out, code, shortcut=widens)),)
-    if isinstance(count, int):
-        rest = tuple(Module(f"block.{i}", _resnet(out, out, code)) for i in range(1, count))
-    else:
-        rest = (Module("block", _resnet(out, out, code), repeat=count - 1),)
+    first = _resnet(inp, out, code, shortcut=widens)
+    blocks = first_and_rest("block", first, _resnet(out, out, code), count)
     if not attends:
-        return (*blocks, *rest)
+        return (blocks,)
     norms = Module("attn_norms", (_norm("", out, code),), repeat=count)
-    return (*blocks, *rest, norms, Module("attn", _attention(c), repeat=count, component="attention"))
+    return (blocks, norms, Module("attn", _attention(c), repeat=count, component="attention"))
 
 
 def _middle(c: VQGanConfig, width: Axis, code: Axis | None) -> Children:

@@ -8,7 +8,7 @@ from sizer.architectures.multimodal.tower import Children, batch_norm, convoluti
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import linear
+from sizer.core.layers import first_and_rest, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module
 from sizer.errors import InvalidConfig, UnknownName, clip
@@ -66,12 +66,8 @@ def resnet(c: ResNetConfig) -> Module:
 
 def _stage(inp: Axis, out: Axis, inner: Axis | None, depth: Dim, shortcut: bool) -> Children:
     around = (Module("shortcut", _conv(inp, out, 1)),) if shortcut else ()
-    first = Module("layers.0", (*around, *_block(inp, out, inner)))
-    if isinstance(depth, int):
-        rest = tuple(Module(f"layers.{i}", _block(out, out, inner)) for i in range(1, depth))
-    else:
-        rest = (Module("layers", _block(out, out, inner), repeat=depth - 1),)
-    return (first, *rest)
+    first = (*around, *_block(inp, out, inner))
+    return (first_and_rest("layers", first, _block(out, out, inner), depth),)
 
 
 def _block(inp: Axis, out: Axis, inner: Axis | None) -> Children:

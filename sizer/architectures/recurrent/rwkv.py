@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import embedding, layer_norm, linear
-from sizer.core.tree import Axis, Layers, Module, Op, Param, State
+from sizer.core.layers import FIRST, embedding, layer_norm, linear
+from sizer.core.tree import Axis, Module, Op, Param, State
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
-
-FIRST = Layers(1, (0,))
 
 
 @configuration
