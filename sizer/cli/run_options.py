@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sizer.errors import InvalidConfig
+from sizer.errors import InvalidConfig, clip
 
 
 def length_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,6 +41,18 @@ def byte_count(text: str | None, option: str) -> int | None:
             f"{option} = {text} is no number of bytes; write 40GiB (2³⁰ each) or 40GB (10⁹ each)"
         )
     return number
+
+
+def number(text: str | None, option: str) -> int | None:
+    """The number of `15T`, `300B` or `5.76e23`."""
+    if text is None:
+        return None
+    from sizer.units import parse_count
+
+    found = parse_count(text)
+    if found is None or found <= 0:
+        raise InvalidConfig(f"{option} = {clip(text)} is no number above zero; write 300B, 15T or 5.76e23")
+    return found
 
 
 def lengths(pairs: tuple[str, ...]) -> dict[str, int] | None:

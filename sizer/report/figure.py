@@ -1,0 +1,59 @@
+"""What all pictures share: where they are written, their colours, and axes in people's numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from sizer import units
+from sizer.errors import BadInput, MissingExtra, clip
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Colours that people with any colour vision tell apart (Okabe and Ito 2008), and marks beside them.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+ENDINGS = (".svg", ".png", ".pdf")
+
+
+def check(path: str) -> None:
+    """Refuse a picture that cannot be drawn, before anything is worked out for it."""
+    if not path.lower().endswith(ENDINGS):
+        raise BadInput(f"{clip(path)} is no picture that can be drawn; end it in {', '.join(ENDINGS)}")
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise BadInput(f"there is no folder {clip(folder)} to draw in")
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("plot", "--plot")
+
+
+def new(width: float = 7.2, height: float = 4.2) -> Figure:
+    """An empty figure whose SVG is the same each time."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams["svg.hashsalt"] = "sizer"
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def plain(axes: Axes) -> None:
+    """A light grid and no frame."""
+    axes.grid(True, color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def numbers(words: Callable[[int], str] = units.count) -> Any:
+    """Labels of an axis: counts in k, M, B and T, or bytes with `units.size`."""
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: words(int(value)) if value >= 0 else "")
+
+
+def save(figure: Figure, path: str) -> None:
+    """Write a figure as its file's name says."""
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.lower().endswith(".svg") else None)
