@@ -14,7 +14,7 @@ FIRST = Layers(1, (0,))
 
 def after_first(repeat: Dim) -> Layers:
     """All of that many layers but the first."""
-    return Layers(repeat - 1, range(1, repeat) if isinstance(repeat, int) else None)  # type: ignore[operator]
+    return Layers(repeat - 1, range(1, repeat) if isinstance(repeat, int) else None)
 
 
 def first_and_rest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sizer import __version__, units
@@ -230,7 +230,7 @@ def _below(model: Model, found: Count, rows: Iterable[Row]) -> list[str]:
     return lines
 
 
-def _buffers(rows: Sequence[Row], most: int = 6) -> Iterable[tuple[str, int]]:
+def _buffers(rows: Iterable[Row], most: int = 6) -> Iterable[tuple[str, int]]:
     """The buffers by name; by the last part of their names where there would be too many lines."""
     kept = [row for row in rows if isinstance(row.leaf, Buffer) and row.leaf.persistent]
     names = [row.name.replace("{}", "*") for row in kept]

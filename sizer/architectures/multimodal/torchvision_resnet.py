@@ -91,7 +91,7 @@ def _stage(c: TorchvisionResNetConfig, i: int, depth: Dim, inp: Axis) -> tuple[M
 def _block(c: TorchvisionResNetConfig, i: int, inp: Axis, out: Axis) -> Children:
     if c.d_inner is None:
         return (*_unit("conv1", "bn1", out, inp, 3), *_unit("conv2", "bn2", out, out, 3))
-    inner, seen = Axis("channels", c.d_inner * 2**i), Axis("channels", c.d_group * 2**i)  # type: ignore[operator]
+    inner, seen = Axis("channels", c.d_inner * 2**i), Axis("channels", c.d_group * 2**i)
     return (
         *_unit("conv1", "bn1", inner, inp, 1),
         *_unit("conv2", "bn2", inner, seen, 3),
