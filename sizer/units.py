@@ -103,7 +103,7 @@ def duration(seconds: float) -> str:
     """A time in the unit that suits it.
 
     >>> duration(0.0123), duration(5400), duration(2.93e6)
-    ('12.3 ms', '1.50 h', '33.9 days')
+    ('12.3 ms', '1.5 h', '33.9 days')
     """
     for unit, word in ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
         if seconds >= unit:

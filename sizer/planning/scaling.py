@@ -29,11 +29,11 @@ class Loss(NamedTuple):
 
     def at(self, params: float, tokens: float) -> float:
         """The loss of that many parameters after that many tokens."""
-        return self.E + self.A / params**self.alpha + self.B / tokens**self.beta
+        return float(self.E + self.A / params**self.alpha + self.B / tokens**self.beta)
 
     def best(self, flops: float) -> float:
         """The parameters of the lowest loss that 6 · params · tokens = `flops` allows."""
-        ratio = (self.alpha * self.A / (self.beta * self.B)) ** (1 / (self.alpha + self.beta))
+        ratio = float((self.alpha * self.A / (self.beta * self.B)) ** (1 / (self.alpha + self.beta)))
         return float(ratio * (flops / FLOPS) ** (self.beta / (self.alpha + self.beta)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log10
+from typing import Any
 
 from sizer.errors import InvalidConfig
 from sizer.planning.scaling import FLOPS, Loss, Optimum
@@ -22,7 +23,7 @@ def draw(best: Sequence[Optimum], path: str, *, params: int | None = None, token
             "--plot draws losses, and these laws have none; add --law chinchilla-3 or --law epoch"
         )
     drawing = figure.new(height=3.8 * len(best) + 0.4)
-    panels = drawing.subplots(len(best), 1, squeeze=False)[:, 0]
+    panels: Any = drawing.subplots(len(best), 1, squeeze=False)[:, 0]
     for panel, one in zip(panels, best, strict=True):
         rule = one.law.rule
         assert isinstance(rule, Loss)
