@@ -337,7 +337,7 @@ def _staged(rows: Sequence[Row], plan: Plan) -> Iterator[Rank]:
         params = padding = copies = expert = 0
         aligned = 0
         for row, times in _on_stage(rows, stage, start, end, plan):
-            piece = _piece(row, plan)
+            piece = piece_of(row, plan)
             params += piece.params * times
             padding += piece.padding * times
             copies += (piece.params if _param(row).tied_to is not None else piece.copies) * times
@@ -405,7 +405,8 @@ def _on_stage(rows: Sequence[Row], stage: int, start: int, end: int, plan: Plan)
             yield row, 1 if outer.shared else row.copies // count * inside
 
 
-def _piece(row: Row, plan: Plan) -> Piece:
+def piece_of(row: Row, plan: Plan) -> Piece:
+    """A tensor's part on one rank, of a plan of Megatron or vLLM."""
     leaf = _param(row)
     full = row.numel
     expert = _expert_axis(row)

@@ -111,7 +111,7 @@ def _others(run: Run, x: Tensor, times: Dim, grown: Dim, known: set[str], cast: 
 
     def backward(g: Tensor) -> tuple[Tensor]:
         kept.clear()
-        tape.gradients.append(Storage(tape, times * gradients))
+        tape.settle(Storage(tape, times * gradients))
         return (g,)
 
     y = ops.view(x, x.shape, x.strides)
