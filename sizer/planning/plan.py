@@ -15,9 +15,9 @@ from sizer.errors import InvalidConfig, UnknownName
 from sizer.planning.demand import Demand
 from sizer.planning.hardware import Accelerator
 from sizer.planning.held import Held
-from sizer.planning.job import MOST_GPUS, Job
-from sizer.planning.layout import Layout
-from sizer.planning.search import MOST_OTHERS, Choice, Search, fewest, most
+from sizer.planning.job import MOST_GPUS, Job, known_name
+from sizer.planning.layout import CHECKPOINTING, Layout
+from sizer.planning.search import MOST_OTHERS, Choice, Search, fewest, filled, most
 from sizer.planning.space import Choices, counts, least_gpus
 
 if TYPE_CHECKING:
@@ -98,6 +98,10 @@ def plan(
     if objective == "concurrency" and job.trains:
         raise InvalidConfig("objective = concurrency is of serving and mode = train trains; use batch-size")
     chosen = fixed or Choices()
+    if chosen.zero not in (None, 0, 1, 2, 3):
+        raise InvalidConfig(f"zero = {chosen.zero} is no stage of ZeRO; the stages are 0, 1, 2 and 3")
+    if chosen.checkpointing is not None:
+        known_name("checkpointing", chosen.checkpointing, CHECKPOINTING)
     demand = model if isinstance(model, Demand) else Demand(model)
     _possible(job, chosen, gpus)
     search = Search(demand, device, chosen)
@@ -108,12 +112,10 @@ def plan(
         found = fewest(search, job, numbers)
     else:
         found = most(search, job, numbers[-1:], objective)
-    best = found[0] if found else None
+    best = filled(search, job, found[0]) if found and objective == "gpus" else next(iter(found), None)
     # Of a layout with several micro-batches the best is told of.
     different = {(choice.layout, choice.job.dtype): choice for choice in reversed(found)}
-    others = (
-        [_told(best, one, objective) for one in reversed(different.values()) if one != best] if best else []
-    )
+    others = [_told(best, one, objective) for one in list(reversed(different.values()))[1:]] if best else []
     nearest = None if best is not None else search.nearest
     if best is None and nearest is None:
         nearest = _beyond(search, job, numbers or [least])

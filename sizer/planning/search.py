@@ -14,7 +14,7 @@ from sizer.planning.held import Held, held
 from sizer.planning.job import MOST_BATCH, MOST_TOKENS, Job
 from sizer.planning.largest import largest_left
 from sizer.planning.layout import Layout
-from sizer.planning.space import Choices, layouts
+from sizer.planning.space import Choices, layouts, micros
 
 # A search ends here, whatever is asked.
 MOST_LOOKED = 100_000
@@ -101,6 +101,23 @@ def fewest(search: Search, job: Job, numbers: list[int]) -> list[Choice]:
         if found:
             return sorted(found, key=rank)
     return []
+
+
+def filled(search: Search, job: Job, best: Choice) -> Choice:
+    """The same layout with the largest micro-batch that fits and takes no longer: fewer, larger passes."""
+    if not job.trains:
+        return best
+    for micro in micros(job, best.layout.dp):
+        if micro <= (best.job.micro_batch or 1):
+            continue
+        one = best.job._replace(micro_batch=micro)
+        holds = held(search.demand, search.device, one, best.layout)
+        if not holds.fits:
+            break
+        more = search.choice(one, best.layout, holds, best.value)
+        if more.cost.seconds <= best.cost.seconds * (1 + 1e-9):
+            best = more
+    return best
 
 
 class Sought:

@@ -142,7 +142,8 @@ def _trained(
                 continue
             for checkpointing in CHECKPOINTING if fixed.checkpointing is None else [fixed.checkpointing]:
                 layout = Layout(tp, pp, dp, cp, ep, zero, checkpointing)
-                for micro in micros(job, dp):
+                # Only where weights are gathered for each micro-batch does a larger one save anything.
+                for micro in micros(job, dp) if zero == 3 else micros(job, dp)[:1]:
                     yield job._replace(batch_size=batch or dp * micro * pp, micro_batch=micro), layout
 
 
