@@ -65,8 +65,6 @@ def kept(
     >>> kept(sizer.load("llama-3-8b"), batch_size=1, seq_len=8192).layers / 2**20
     50214.0
     """
-    if not described(model):
-        return _estimated(model, batch_size, seq_len, checkpointing)
     settings = Settings(
         batch_size=batch_size,
         seq_len=seq_len,
@@ -74,13 +72,17 @@ def kept(
         attention=attention,
         checkpointing=checkpointing,
     )
-    tape = step(model, settings)
-    layers = sum(entry.new * entry.layers for entry in tape.saved if _in_layer(entry.module))
+    try:
+        tape = step(model, settings)
+    except InvalidConfig:
+        # Not every architecture says how values pass through it.
+        return _estimated(model, batch_size, seq_len, checkpointing)
+    layers = int(sum(entry.new * entry.layers for entry in tape.saved if _in_layer(entry.module)))
     inner = max((n for module, n in tape.beside.items() if _in_layer(module)), default=0)
     outer = max((n for module, n in tape.beside.items() if not _in_layer(module)), default=0)
     # While layers run backward the logits are still there, on the stage that has them.
     logits = _logits(model, batch_size * seq_len) * (4 if precision == "fp32" else 2)
-    return Kept(int(layers), max(inner - layers - logits, 0), max(outer, inner) - int(layers), True)
+    return Kept(layers, max(inner - layers - logits, 0), max(outer, inner) - layers, True)
 
 
 def working(model: Model, *, batch_size: int, seq_len: int, width: int = 2) -> int:
@@ -90,19 +92,17 @@ def working(model: Model, *, batch_size: int, seq_len: int, width: int = 2) -> i
     >>> working(sizer.load("llama-3-8b"), batch_size=1, seq_len=8192)
     977403904
     """
-    if described(model):
+    tokens = batch_size * seq_len
+    try:
+        if not all(block.flow == "block" for block in blocks(model.tree("transformers"))):
+            raise InvalidConfig("not described")
         settings = Settings(batch_size=batch_size, seq_len=seq_len)
         return int(infer(model, settings, "fp32" if width == 4 else "bf16"))
-    from sizer.measures.inference import widest
+    except InvalidConfig:
+        from sizer.measures.inference import widest
 
-    tokens = batch_size * seq_len
-    return int(widest(model.rows("transformers"), 1, tokens)) * width + _logits(model, batch_size) * width
-
-
-def described(model: Model) -> bool:
-    """Whether the tree says how values pass through the blocks, so that a step can be run."""
-    found = blocks(model.tree("transformers"))
-    return model.config.task in ("causal", "masked") and bool(found) and all(b.flow == "block" for b in found)
+        largest = widest(model.rows("transformers"), 1, tokens)
+        return (int(largest) + _logits(model, batch_size)) * width
 
 
 def _in_layer(module: str) -> bool:

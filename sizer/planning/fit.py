@@ -10,7 +10,7 @@ from sizer.measures.cache_budget import fit as room_for
 from sizer.planning.changes import Change, changes_of, together
 from sizer.planning.demand import POLICIES, Demand, setup_of
 from sizer.planning.hardware import Accelerator
-from sizer.planning.held import Held, held
+from sizer.planning.held import Held, held, settled
 from sizer.planning.job import Job
 from sizer.planning.layout import Layout, check
 
@@ -61,6 +61,7 @@ def fit(model: Model | Demand, device: Accelerator, job: Job, layout: Layout) ->
     (False, ['weights in fp8', '2 GPUs: tp=2'])
     """
     demand = model if isinstance(model, Demand) else Demand(model)
+    job = settled(job, device)
     check(job, layout)
     found = held(demand, device, job, layout)
     changes = [] if found.fits else list(changes_of(demand, device, job, layout))

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig
+from sizer.measures.cache_policies import POLICIES as CACHES
 from sizer.planning.demand import POLICIES, Demand
 from sizer.planning.hardware import Accelerator
 from sizer.planning.job import PRECISIONS, Job
@@ -80,6 +81,7 @@ def held(demand: Demand, device: Accelerator, job: Job, layout: Layout) -> Held:
     >>> found.of("weights"), found.of("KV cache"), found.fits
     (16060522496, 1073741824, True)
     """
+    job = settled(job, device)
     pieces = demand.pieces(job, layout)
     budget = int(device.usable_bytes * job.share)
     whole = _trains if job.trains else _serves
@@ -89,6 +91,24 @@ def held(demand: Demand, device: Accelerator, job: Job, layout: Layout) -> Held:
         place = f"stage {stage.index}, {stage.layers} layers" if layout.pp > 1 else "every rank"
         found.append(Held(lines, budget, place, stage))
     return max(found, key=lambda one: one.total)
+
+
+def settled(job: Job, device: Accelerator) -> Job:
+    """The job with the tokens of a pass that its engine has by default on such a device.
+
+    vLLM's server (`engine/arg_utils.py`): 8,192 where there are 70 GiB, A100 aside, and else 2,048;
+    llama.cpp's micro-batch: 512.
+
+    >>> from sizer.planning.hardware import hardware
+    >>> [settled(Job(engine="vllm"), hardware(name)).batched_tokens for name in ("h100", "a100", "4090")]
+    [8192, 2048, 2048]
+    """
+    if job.batched_tokens is not None or job.engine not in ("vllm", "llama.cpp"):
+        return job
+    if job.engine == "llama.cpp":
+        return job._replace(batched_tokens=512)
+    large = device.memory_bytes >= 70 * 2**30 and not device.name.startswith("a100")
+    return job._replace(batched_tokens=8192 if large else 2048)
 
 
 def _serves(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: int) -> list[Line]:
@@ -105,7 +125,7 @@ def _serves(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: in
         others = others if job.gpu_layers > n_layers else 0
     weights = chosen.n_bytes(linear, others, channels)
     cache = -(-demand.cache(job, layout) * layers // max(n_layers, 1))
-    tokens = job.batched_tokens or {"vllm": 8192, "llama.cpp": 512}.get(job.engine)
+    tokens = job.batched_tokens
     if tokens is None:
         working = demand.working(batch, job.seq_len, width)
         what = f"a prefill of {batch} × {job.seq_len:,} tokens"
@@ -133,10 +153,20 @@ def _serves(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: in
             "exact",
             "rotary frequencies and their table" if rotary else "",
         ),
-        Line("KV cache", cache, "exact", f"{batch} × {job.seq_len:,} tokens, {POLICIES[job.engine]}"),
+        Line(
+            "KV cache",
+            cache,
+            _cache_label(job, layout),
+            f"{batch} × {job.seq_len:,} tokens, {POLICIES[job.engine]}",
+        ),
         Line("activations", working, "estimate", what),
         Line("runtime", runtime, "estimate", said),
     ]
+
+
+def _cache_label(job: Job, layout: Layout) -> str:
+    known = CACHES[POLICIES[job.engine]].exact and layout.pp == 1 and job.gpu_layers is None
+    return "exact" if known else "estimate"
 
 
 def _trains(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: int) -> list[Line]:
@@ -162,6 +192,8 @@ def _trains(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: in
     active = found.on_rank(
         tp=layout.tp, stage_layers=stage.layers, n_layers=n_layers, in_flight=in_flight, last=stage.last
     )
+    # Shared tensors are padded, each framework in its own way.
+    whole = ["exact" if layout.zero < stage or dense == 1 else "estimate" for stage in (3, 2)]
     exact = "exact" if layout.gpus == 1 else "estimate"
     kept = f"{micro} × {job.seq_len:,} tokens" + (f", {in_flight} under way" if in_flight > 1 else "")
     label = "estimate"
@@ -170,8 +202,8 @@ def _trains(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: in
         active = demand.peak(job, layout, micro) - weights - gradients - states - demand.buffers
         kept, label = f"{kept}, beside the rest at the peak of the step", "exact"
     return [
-        Line("weights", weights, "exact", job.precision),
-        Line("gradients", gradients, "exact"),
+        Line("weights", weights, whole[0], job.precision),
+        Line("gradients", gradients, whole[1]),
         Line("optimizer state", states, exact, job.optimizer),
         Line("gathered weights", gathered, "estimate", f"{GATHERED_LAYERS} layers, whole, while they run"),
         Line("buffers", demand.buffers, "exact"),

@@ -14,7 +14,7 @@ from sizer.core.record import Record
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.planning.demand import Demand
 from sizer.planning.hardware import Accelerator
-from sizer.planning.held import Held
+from sizer.planning.held import Held, settled
 from sizer.planning.job import MOST_GPUS, Job, known_name
 from sizer.planning.layout import CHECKPOINTING, Layout
 from sizer.planning.search import MOST_OTHERS, Choice, Search, fewest, filled, most
@@ -103,6 +103,7 @@ def plan(
     if chosen.checkpointing is not None:
         known_name("checkpointing", chosen.checkpointing, CHECKPOINTING)
     demand = model if isinstance(model, Demand) else Demand(model)
+    job = settled(job, device)
     _possible(job, chosen, gpus)
     search = Search(demand, device, chosen)
     least = least_gpus(demand, device, job, chosen)

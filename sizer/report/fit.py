@@ -12,11 +12,13 @@ from sizer.planning.layout import layout_of
 from sizer.report.count import head, notes
 from sizer.report.planning import (
     assumptions,
+    batch_record,
     check_unit,
     held_record,
     job_of,
     layout_record,
     rank_table,
+    several,
     size,
 )
 from sizer.report.report import Report, View
@@ -60,7 +62,7 @@ def report(
     sources = [*model.sources, *device.sources]
 
     def view() -> View:
-        ranks = "1 GPU" if layout.gpus == 1 else f"{layout.gpus:,} GPUs"
+        ranks = several(layout.gpus, "GPU")
         task = f"training, {job.precision}" if job.trains else f"serving in {job.dtype}, engine {job.engine}"
         return View(
             rank_table(found.held, unit),
@@ -79,7 +81,7 @@ def report(
             "accelerator": device.name,
             "mode": job.mode,
             "layout": layout_record(layout),
-            "batch_size": job.batch_size,
+            **batch_record(job, layout),
             "seq_len": job.seq_len,
             "rank": held_record(found.held),
             "capacity": _capacity(found),
@@ -121,7 +123,7 @@ def _below(found: Fit, unit: str) -> list[str]:
         tokens = "any number of" if room.tokens is None else f"{room.tokens:,}"
         pool = "" if room.pool_tokens is None else f"; a pool of {room.pool_tokens:,} tokens"
         lines.append(
-            f"room for {tokens} tokens of one sequence, or {room.sequences:,} sequences of "
+            f"room for {tokens} tokens of one sequence, or {several(room.sequences, 'sequence')} of "
             f"{found.job.seq_len:,} ({room.concurrency:.2f} ×){pool}"
             + (" on each replica" if found.layout.dp > 1 else "")
         )

@@ -19,12 +19,14 @@ from sizer.planning.space import Choices
 from sizer.report.count import head, notes
 from sizer.report.planning import (
     assumptions,
+    batch_record,
     check_unit,
     cost_record,
     held_record,
     job_of,
     layout_record,
     rank_table,
+    several,
     size,
 )
 from sizer.report.report import Report, Table, View
@@ -69,8 +71,10 @@ def report(
 
     def view() -> View:
         if best is None:
-            return View(below=_nothing(model, found, changes, unit), notes=notes(model, taken))
-        lines = [f"best: {best.layout} on {_gpus(best)}, {_job(best)}"]
+            allowed = f"{gpus:,}" if gpus is not None else f"at most {max_gpus:,}"
+            first = f"nothing fits: {model.name} on {allowed} {device.name}"
+            return View(below=[first, *_nothing(found, changes, unit)], notes=notes(model, taken))
+        lines = [f"best: {best.layout} on {several(best.layout.gpus, 'GPU')}, {_job(best)}"]
         lines += [f"rank holds {size(best.held.total, unit)} of {size(best.held.budget, unit)}"]
         lines += _room(demand, best)
         if explain:
@@ -122,16 +126,12 @@ def _changes(demand: Demand, device: Accelerator, job: Job, found: Plan) -> list
     return list(changes_of(demand, device, job._replace(batch_size=batch, micro_batch=micro), layout))
 
 
-def _gpus(choice: Choice) -> str:
-    return "1 GPU" if choice.layout.gpus == 1 else f"{choice.layout.gpus:,} GPUs"
-
-
 def _job(choice: Choice) -> str:
     job = choice.job
     if job.trains:
-        batch = f"{job.batch_size:,} sequences of {job.seq_len:,} tokens a step"
-        return f"{batch}, {job.micro_batch} of a rank at once"
-    return f"weights in {job.dtype}, {job.batch_size or 1:,} sequences of {job.seq_len:,} tokens"
+        batch = f"{several(job.batch_size or 1, 'sequence')} of {job.seq_len:,} tokens a step"
+        return f"{batch}, {job.micro_batch} at once on a rank"
+    return f"weights in {job.dtype}, {several(job.batch_size or 1, 'sequence')} of {job.seq_len:,} tokens"
 
 
 def _record(choice: Choice) -> dict[str, Any]:
@@ -139,8 +139,7 @@ def _record(choice: Choice) -> dict[str, Any]:
         "layout": layout_record(choice.layout),
         "value": choice.value,
         "dtype": None if choice.job.trains else choice.job.dtype,
-        "batch_size": choice.job.batch_size,
-        "micro_batch": choice.job.micro_batch,
+        **batch_record(choice.job, choice.layout),
         "seq_len": choice.job.seq_len,
         "rank": held_record(choice.held),
         "cost": cost_record(choice.cost),
@@ -162,7 +161,7 @@ def _room(demand: Demand, best: Choice) -> list[str]:
     tokens = "any number of" if room["tokens"] is None else f"{room['tokens']:,}"
     replica = " on each replica" if best.layout.dp > 1 else ""
     return [
-        f"room for {tokens} tokens of one sequence, or {room['sequences']:,} sequences of "
+        f"room for {tokens} tokens of one sequence, or {several(room['sequences'], 'sequence')} of "
         f"{best.job.seq_len:,}{replica}"
     ]
 
@@ -223,14 +222,14 @@ def _search_note(found: Plan) -> str:
     if found.reasons:
         most = ", ".join(f"{name} {count:,}" for name, count in found.reasons.most_common(3))
         text += f"; of those that do not, the largest part is: {most}"
-    return f"{text}; no layout has fewer than {found.least:,} GPUs, by weights and their states alone"
+    return f"{text}; weights and their states alone need {several(found.least, 'GPU')}"
 
 
-def _nothing(model: Model, found: Plan, changes: list[Change], unit: str) -> list[str]:
-    lines = [f"nothing fits: {model.name} on {found.device.name}", _search_note(found)]
+def _nothing(found: Plan, changes: list[Change], unit: str) -> list[str]:
+    lines = [_search_note(found)]
     if found.nearest is not None:
         layout, held = found.nearest
-        gpus = "1 GPU" if layout.gpus == 1 else f"{layout.gpus:,} GPUs"
+        gpus = several(layout.gpus, "GPU")
         lines.append(f"nearest: {layout} on {gpus}, {size(-held.left, unit)} too much for a rank")
     if changes:
         lines.append("what would make that fit:")

@@ -45,6 +45,23 @@ def size(number: int, unit: str) -> str:
     return f"{sign}{units.size(number)}, {sign}{units.size(number, binary=True)}"
 
 
+def several(number: int, word: str) -> str:
+    """A number of things.
+
+    >>> several(1, "sequence"), several(2048, "sequence")
+    ('1 sequence', '2,048 sequences')
+    """
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def batch_record(job: Job, layout: Layout) -> dict[str, int | None]:
+    """Sequences over all ranks, and those a rank trains at once."""
+    if not job.trains:
+        return {"batch_size": job.batch_size or 1, "micro_batch": None}
+    micro, times = sequences(job, layout)
+    return {"batch_size": micro * times * layout.dp, "micro_batch": micro}
+
+
 def layout_record(layout: Layout) -> dict[str, Any]:
     """The degrees."""
     return {
@@ -104,7 +121,7 @@ def assumptions(model: Model, device: Accelerator, job: Job, layout: Layout) -> 
         how = PRECISIONS[job.precision]
         micro, times = sequences(job, layout)
         notes.append(f"precision {job.precision}: {how.source}")
-        notes.append(f"{micro} sequences at once on a rank, {times} micro-batches a step")
+        notes.append(f"{several(micro, 'sequence')} at once on a rank, {times} times a step")
         if layout.gpus > 1:
             notes.append(
                 "gradients stay while activations are there; activations are a part in tp of what one rank "
