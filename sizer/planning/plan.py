@@ -113,10 +113,13 @@ def plan(
         found = fewest(search, job, numbers)
     else:
         found = most(search, job, numbers[-1:], objective)
-    best = filled(search, job, found[0]) if found and objective == "gpus" else next(iter(found), None)
     # Of a layout with several micro-batches the best is told of.
     different = {(choice.layout, choice.job.dtype): choice for choice in reversed(found)}
-    others = [_told(best, one, objective) for one in list(reversed(different.values()))[1:]] if best else []
+    shown = list(reversed(different.values()))[: MOST_OTHERS + 1]
+    if objective == "gpus":
+        shown = [filled(search, job, choice) for choice in shown]
+    best = shown[0] if shown else None
+    others = [_told(best, other, objective) for other in shown[1:]] if best else []
     nearest = None if best is not None else search.nearest
     if best is None and nearest is None:
         nearest = _beyond(search, job, numbers or [least])
@@ -144,7 +147,8 @@ def _possible(job: Job, fixed: Choices, gpus: int | None) -> None:
                 raise InvalidConfig(f"{name} = {degree} is not a positive whole number")
             product, text = product * degree, [*text, f"{name} = {degree}"]
     if gpus is not None and gpus % product:
-        raise InvalidConfig(f"gpus = {gpus} is no multiple of {' · '.join(text)} = {product}")
+        whole = f" = {product}" if len(text) > 1 else ""
+        raise InvalidConfig(f"gpus = {gpus} is no multiple of {' · '.join(text)}{whole}")
     for name, free in (("zero", None), ("cp", 1), ("checkpointing", None)):
         if not job.trains and getattr(fixed, name) not in (None, free, 0, "none"):
             raise InvalidConfig(f"{name} = {getattr(fixed, name)} is of training, and mode = infer serves")
@@ -171,5 +175,6 @@ def _told(best: Choice, other: Choice, objective: str) -> Choice:
     }
     most = max(parts, key=lambda name: parts[name])
     if slower < 1.0005:
-        return other._replace(why="as fast, and holds more")
+        more = other.held.total >= best.held.total
+        return other._replace(why="as fast, and holds more" if more else "slower by less than 0.1 %")
     return other._replace(why=f"{100 * (slower - 1):.1f} % more time, most of it {most}")
