@@ -26,6 +26,8 @@ COMMANDS = {
     "kv-cache": "Count the bytes that decoding keeps.",
     "shard": "Count the parameters of every rank.",
     "memory": "The memory of a training step, or of inference.",
+    "fit": "Say whether a model fits on accelerators.",
+    "plan": "Find the best layout of a model over accelerators.",
     "tensors": "List the tensors of a model.",
     "train": "The time, energy and cost of a training run.",
     "compare": "Models side by side.",

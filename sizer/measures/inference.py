@@ -112,7 +112,7 @@ def _inference(
                 "activations: PyTorch's forward pass without a graph, logits of the last token alone"
             )
         else:
-            activations = _widest(rows, batch, length) * width + logits
+            activations = widest(rows, batch, length) * width + logits
             notes.append("activations: the widest linear layer's input and output, and the residual stream")
     return Inference(
         weights,
@@ -155,7 +155,7 @@ def _logits(rows: Sequence[Row], batch: Dim) -> Dim:
     return 0
 
 
-def _widest(rows: Sequence[Row], batch: Dim, length: Dim) -> Dim:
+def widest(rows: Sequence[Row], batch: Dim, length: Dim) -> Dim:
     """Elements of the largest input and output of a linear layer, with a residual stream beside them."""
     widest = 0
     for row in rows:

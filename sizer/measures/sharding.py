@@ -334,19 +334,23 @@ def _staged(rows: Sequence[Row], plan: Plan) -> Iterator[Rank]:
     a_stage = plan.tp * plan.dp
     first = 0
     for stage, (start, end) in enumerate(sizes):
-        params = padding = copies = expert = 0
-        aligned = 0
+        params = padding = copies = 0
+        # Experts are repeated on fewer ranks, and have a buffer of their own.
+        aligned = [0, 0]
         for row, times in _on_stage(rows, stage, start, end, plan):
-            piece = _piece(row, plan)
+            piece = piece_of(row, plan)
             params += piece.params * times
             padding += piece.padding * times
             copies += (piece.params if _param(row).tied_to is not None else piece.copies) * times
-            aligned += round_up(piece.params, MEGATRON_START) * times
-            if row.component == "experts" and _expert_axis(row) is not None:
-                expert += piece.params * times
+            expert = plan.ep > 1 and row.component == "experts"
+            aligned[expert] += round_up(piece.params, MEGATRON_START) * times
         states = params
         if plan.zero:
-            states = round_up(aligned, lcm(plan.dp, MEGATRON_END)) // plan.dp
+            shared = (plan.dp, max(1, plan.tp * plan.dp // (plan.etp * plan.ep)))
+            states = sum(
+                round_up(held, lcm(ranks, MEGATRON_END)) // ranks
+                for held, ranks in zip(aligned, shared, strict=True)
+            )
         place = f"stage {stage}: layers {start} to {end - 1}" if plan.pp > 1 else "all"
         numbers = (range(first, first + a_stage),)
         gradients = states if plan.zero >= 2 else params
@@ -405,7 +409,8 @@ def _on_stage(rows: Sequence[Row], stage: int, start: int, end: int, plan: Plan)
             yield row, 1 if outer.shared else row.copies // count * inside
 
 
-def _piece(row: Row, plan: Plan) -> Piece:
+def piece_of(row: Row, plan: Plan) -> Piece:
+    """A tensor's part on one rank, of a plan of Megatron or vLLM."""
     leaf = _param(row)
     full = row.numel
     expert = _expert_axis(row)

@@ -176,3 +176,12 @@ def test_a_hundred_layers_of_experts_take_less_than_five_milliseconds() -> None:
 
     assert min(times[:4]) < 0.005
     assert min(times[4:]) < 0.005
+
+
+def test_the_state_of_an_expert_is_shared_by_the_ranks_that_have_it() -> None:
+    """Mixtral on eight ranks, an expert each: nobody else keeps the state of an expert."""
+    found = sizer.load("mixtral-8x7b").shards("megatron", dp=8, ep=8, zero=1).ranks[0]
+    dense, expert = 1_605_636_096, 45_097_156_608 // 8  # by hand from the configuration
+
+    assert found.params - found.padding == dense + expert
+    assert found.optimizer == pytest.approx(dense / 8 + expert, rel=1e-4)

@@ -158,6 +158,9 @@ class Tape:
         self.saved: list[Saved] = []
         self.peaks: dict[str, Moment] = {}
         self.gradients: list[Tensor | Storage] = []
+        # Bytes of the parameters' gradients so far, and the most that is alive beside them, by module.
+        self.settled: int = 0
+        self.beside: dict[str, int] = {}
         self.leaves: dict[str, Node] = {}
         # No graph is made while a checkpointed block runs for the first time; how many tensors it
         # would have saved says where its second run may stop.
@@ -219,6 +222,14 @@ class Tape:
         peak = self.peaks.get(self.phase)
         if peak is None or self.live > peak.n_bytes:
             self.peaks[self.phase] = Moment(self.phase, op, self.module, self.live, index)
+        if self.live - self.settled > self.beside.get(self.module, 0):
+            self.beside[self.module] = self.live - self.settled
+
+    def settle(self, gradient: Tensor | Storage) -> None:
+        """Keep the gradient of a parameter until the step of the optimizer."""
+        self.gradients.append(gradient)
+        if not self.symbolic:
+            self.settled += (gradient.storage if isinstance(gradient, Tensor) else gradient).n_bytes
 
     # -- the graph ----------------------------------------------------------------------------
 
@@ -284,7 +295,7 @@ class Tape:
             node = heappop(queue)[2]
             gradients = waiting.pop(node)
             if node.backward is None:
-                self.gradients.append(gradients[0])  # type: ignore[arg-type]
+                self.settle(gradients[0])  # type: ignore[arg-type]
                 continue
             self.module = node.place
             if node.again is not None:

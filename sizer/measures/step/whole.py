@@ -111,7 +111,7 @@ def _others(run: Run, x: Tensor, times: Dim, grown: Dim, known: set[str], cast: 
 
     def backward(g: Tensor) -> tuple[Tensor]:
         kept.clear()
-        tape.gradients.append(Storage(tape, times * gradients))
+        tape.settle(Storage(tape, times * gradients))
         return (g,)
 
     y = ops.view(x, x.shape, x.strides)
@@ -179,7 +179,8 @@ def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tens
             found = ops.lookup(tape, table, types_of(run) if types else ids)
         kept.append(found)
         total = found if total is None else ops.add(tape, total, found)
-    assert total is not None
+    if total is None:
+        raise InvalidConfig("how the embeddings of this model come together is not described yet")
     return total, kept
 
 

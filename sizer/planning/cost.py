@@ -1,0 +1,168 @@
+"""How long a step takes at least: a stated model that ranks layouts, and no forecast.
+
+Compute runs at the dense peak, traffic at the full rate of its link, and nothing overlaps. A ring of
+n ranks moves 2·(n−1)/n of the bytes of an all-reduce through each of them, and half of that for an
+all-gather or a reduce-scatter. Ranks are placed tensor parallel first, then context, data, pipeline
+(Megatron's order); a group that does not fit into a node uses the network.
+"""
+
+from __future__ import annotations
+
+from sizer.core.record import Record
+from sizer.planning.demand import Demand
+from sizer.planning.hardware import Accelerator
+from sizer.planning.held import Held
+from sizer.planning.job import PRECISIONS, Job
+from sizer.planning.layout import Layout, sequences
+from sizer.planning.weights import format_named
+
+# Where the table has no figure: PCI Express 4.0 ×16, and a port of 100 Gb/s, both one way.
+PCIE, ETHERNET = 32 * 10**9, 125 * 10**8
+# Activations that ranks exchange are of 16 bits.
+WIDTH = 2
+
+
+class Cost(Record):
+    """Seconds of a training step, or of one decoding step of all sequences, by what they are spent on."""
+
+    __slots__ = ("parts", "tokens")
+
+    def __init__(self, parts: dict[str, float], tokens: int) -> None:
+        self.parts = parts
+        # Tokens that the step trains or decodes.
+        self.tokens = tokens
+
+    @property
+    def seconds(self) -> float:
+        """All of them, one after the other."""
+        return sum(self.parts.values())
+
+    @property
+    def communication(self) -> float:
+        """What is not computing and not reading memory."""
+        return self.seconds - self.parts.get("compute", 0.0) - self.parts.get("memory", 0.0)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """At most so many tokens a second, over all ranks."""
+        return self.tokens / self.seconds
+
+
+def assumed(device: Accelerator) -> list[str]:
+    """What the cost of this accelerator takes for granted."""
+    notes = ["cost: dense peak, full rate of links, nothing overlaps; it ranks layouts and is no forecast"]
+    if device.link_bytes_per_s is None:
+        notes.append(f"no link is known for {device.name}: PCI Express 4.0 ×16, 32 GB/s each way, is assumed")
+    if device.network_bytes_per_s is None:
+        notes.append(f"no network is known for {device.name}: 100 Gb/s a GPU is assumed")
+    return notes
+
+
+def peak_of(device: Accelerator, *types: str) -> int | None:
+    """The dense peak for the first of these types that the table has."""
+    return next((device.peak[dtype] for dtype in types if dtype in device.peak), None)
+
+
+def _rate(device: Accelerator, span: int) -> float:
+    """Bytes a second, one way, of a group that spans so many neighbouring ranks."""
+    if span <= (device.node_gpus or 1) and device.link_bytes_per_s is not None:
+        return device.link_bytes_per_s
+    if span <= (device.node_gpus or 8):
+        return PCIE
+    return device.network_bytes_per_s or ETHERNET
+
+
+def cost_of(demand: Demand, device: Accelerator, job: Job, layout: Layout, found: Held) -> Cost:
+    """The cost of a layout whose heaviest rank is `found`."""
+    return (_training if job.trains else _decoding)(demand, device, job, layout, found)
+
+
+def _training(demand: Demand, device: Accelerator, job: Job, layout: Layout, found: Held) -> Cost:
+    micro, times = sequences(job, layout)
+    how = PRECISIONS[job.precision]
+    tp, pp, cp, dp, ep = layout.tp, layout.pp, layout.cp, layout.dp, layout.ep
+    pieces = demand.pieces(job, layout)
+    stage, n_layers = found.stage, pieces.n_layers
+    width = _width(demand)
+    again = layout.checkpointing == "full"
+    # One micro-batch's activations between layers, on a rank.
+    between = micro * -(-job.seq_len // cp) * width * WIDTH
+    flops = demand.once(
+        ("flops", job.seq_len, again),
+        lambda: int(demand.model.flops(1, job.seq_len, checkpointing="full" if again else "none").training),
+    )
+    types = ("tf32", "fp32") if how.step == "fp32" else ("bf16", "fp16", "fp32")
+    peak = peak_of(device, *types) or device.flops_per_s("bf16")
+    # The stage that has most layers sets the pace.
+    uneven = max(one.layers for one in pieces.stages(pp)) * pp / max(n_layers, 1)
+    compute = flops * micro * times * dp / (layout.gpus * peak) * uneven
+    # Two all-reduces a layer forward, two backward, two more where it is computed anew.
+    tensor = (6 if again else 4) * stage.layers * times * 2 * (tp - 1) / tp * between
+    shared = dp * cp
+    elements = stage.elements.total
+    if layout.zero == 3:
+        moved = (2 * times * how.weight + how.gradient) * elements
+    elif layout.zero:
+        moved = (how.weight + how.gradient) * elements
+    else:
+        moved = 2 * how.gradient * elements
+    data = moved * (shared - 1) / shared
+    experts = 0.0
+    if ep > 1:
+        moe = sum(1 for one in pieces.layers if one.expert) * stage.layers / n_layers
+        top_k = int(getattr(demand.model.config, "top_k", 1) or 1)
+        experts = (6 if again else 4) * moe * times * (ep - 1) / ep * between * top_k / tp
+    # A ring passes every rank's keys and values on: once forward, keys, values and gradients backward.
+    context = 0.0
+    if cp > 1:
+        a_token = sum(int(one.keys + one.values) * int(one.layers) for one in demand.states)
+        share = stage.layers / n_layers / tp
+        context = 3 * times * (cp - 1) * micro * -(-job.seq_len // cp) * a_token * share * WIDTH
+    pipeline = 0.0 if pp == 1 else 4 * times * between / tp
+    return Cost(
+        {
+            "compute": compute,
+            "pipeline bubble": compute * (pp - 1) / times,
+            "tensor parallel": tensor / _rate(device, tp),
+            "context parallel": context / _rate(device, tp * cp),
+            "data parallel": data / _rate(device, tp * cp * dp),
+            "expert parallel": experts / _rate(device, tp * max(ep, 1)),
+            "pipeline": pipeline / _rate(device, layout.gpus),
+        },
+        micro * times * dp * job.seq_len,
+    )
+
+
+def _decoding(demand: Demand, device: Accelerator, job: Job, layout: Layout, found: Held) -> Cost:
+    """A step of decoding reads every weight and the whole cache, stage after stage."""
+    batch = -(-(job.batch_size or 1) // layout.dp)
+    stage = found.stage
+    chosen = format_named(job.dtype)
+    read = found.of("weights") + found.of("KV cache")
+    memory = layout.pp * read / device.need("bandwidth_bytes_per_s")
+    # Narrow weights are widened before they are multiplied, unless the type has a peak of its own.
+    types = ("fp8",) if chosen.name == "fp8" else ()
+    peak = peak_of(device, *types, "bf16", "fp16", "fp32")
+    active = demand.once("active", lambda: int(demand.model.count().active))
+    compute = 0.0 if peak is None else 2 * active * batch / (layout.tp * peak)
+    between = batch * _width(demand) * WIDTH
+    tensor = 2 * stage.layers * layout.pp * 2 * (layout.tp - 1) / layout.tp * between
+    experts = 0.0
+    if layout.ep > 1:
+        top_k = int(getattr(demand.model.config, "top_k", 1) or 1)
+        moe = sum(1 for one in demand.pieces(job, layout).layers if one.expert)
+        experts = 2 * moe * (layout.ep - 1) / layout.ep * between * top_k / layout.tp
+    return Cost(
+        {
+            "memory": max(memory, compute),
+            "tensor parallel": tensor / _rate(device, layout.tp),
+            "expert parallel": experts / _rate(device, layout.ep),
+            "pipeline": (layout.pp - 1) * between / _rate(device, layout.gpus),
+        },
+        batch * layout.dp,
+    )
+
+
+def _width(demand: Demand) -> int:
+    width = getattr(demand.model.config, "d_model", None)
+    return width if isinstance(width, int) else 0

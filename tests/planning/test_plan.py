@@ -1,0 +1,276 @@
+"""The search finds the optimum: on small spaces that of a plain enumeration, on large ones in time."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import pytest
+
+import sizer
+from sizer.errors import InvalidConfig, SizerError
+from sizer.planning.cost import cost_of
+from sizer.planning.demand import Demand
+from sizer.planning.hardware import Accelerator, hardware
+from sizer.planning.hardware_file import parse
+from sizer.planning.held import Held, held
+from sizer.planning.job import Job
+from sizer.planning.layout import Layout, check
+from sizer.planning.plan import plan
+from sizer.planning.space import Choices
+
+Run = Callable[..., tuple[int, str, str]]
+GIB = 2**30
+
+
+def card(gib: float) -> Accelerator:
+    text = (
+        f"[card]\nmemory_gb = {gib}\nusable_gib = {gib}\nbandwidth_gb_s = 1000\nnode_gpus = 4\n"
+        "link_gb_s = 200\nnetwork_gbit_s = 100\ndense_tflops = { bf16 = 100, fp32 = 20 }\n"
+    )
+    return parse(text.encode(), "test")[0]
+
+
+def models() -> Iterator[tuple[str, Demand]]:
+    yield "dense", Demand(sizer.load("llama-3.2-1b", n_layers=6, d_model=1024, d_ff=3072))
+    yield (
+        "moe",
+        Demand(
+            sizer.load("mixtral-8x7b", n_layers=4, d_model=512, d_ff=1024, n_heads=8, n_kv_heads=4, d_head=64)
+        ),
+    )
+    yield "gpt2", Demand(sizer.load("gpt2-small", n_layers=4))
+
+
+DEMANDS = dict(models())
+
+
+def enumerated(
+    job: Job, demand: Demand, device: Accelerator, gpus: int, experts: int
+) -> Iterator[tuple[Job, Layout, Held]]:
+    """Every layout, written down plainly: all degrees that multiply to the GPUs, all that is allowed."""
+    n_layers = demand.pieces(job, Layout()).n_layers
+    degrees = range(1, gpus + 1)
+    for tp, pp, cp, dp in product(degrees, repeat=4):
+        if tp * pp * cp * dp != gpus or tp > (device.node_gpus or 8) or pp > n_layers:
+            continue
+        if job.trains:
+            if cp not in (1, 2, 4, 8, 16) or (cp > 1 and cp > job.seq_len // 1024):
+                continue
+            options = product(degrees, range(4), ("none", "full"), (1, 2, 4, 8, 16, 32, 64))
+        else:
+            if cp > 1:
+                continue
+            options = product((1, tp * dp), (0,), ("none",), (0,))
+        for ep, zero, checkpointing, micro in set(options):
+            if ep > 1 and (not experts or ep > experts or (job.trains and experts % ep)):
+                continue
+            if zero and dp * cp == 1:
+                continue
+            layout = Layout(tp, pp, dp, cp, ep, zero, checkpointing)
+            one = job
+            if job.trains:
+                batch = job.batch_size
+                if batch is None:
+                    if micro > 1:
+                        continue
+                    batch = dp * pp
+                if batch % dp or batch // dp % micro:
+                    continue
+                one = job._replace(batch_size=batch, micro_batch=micro)
+            try:
+                check(one, layout)
+                yield one, layout, held(demand, device, one, layout)
+            except InvalidConfig:
+                continue
+
+
+CASES = [
+    ("dense", Job("train", 16, 4096), 3.0, 8),
+    ("dense", Job("train", 16, 4096), 1.2, 8),
+    ("dense", Job("train", None, 2048), 2.0, 8),
+    ("dense", Job("infer", 8, 16384), 0.6, 8),
+    ("moe", Job("train", 8, 2048), 1.4, 8),
+    ("moe", Job("infer", 4, 4096), 0.1, 8),
+    ("gpt2", Job("train", 8, 1024), 1.0, 4),
+    ("gpt2", Job("infer", 2, 1024, engine="vllm", overhead=0, batched_tokens=512), 0.2, 4),
+]
+
+
+@pytest.mark.parametrize(("name", "job", "gib", "most"), CASES, ids=lambda x: str(x)[:24])
+def test_fewest_gpus_is_that_of_a_plain_enumeration(name: str, job: Job, gib: float, most: int) -> None:
+    job = job if job.overhead is not None else job._replace(overhead=0)
+    demand, device = DEMANDS[name], card(gib)
+    experts = 8 if name == "moe" else 0
+    expected: tuple[int, float] | None = None
+    for gpus in (1, 2, 3, 4, 8):
+        if gpus > most:
+            break
+        costs = [
+            (cost.seconds / cost.tokens, layout)
+            for one, layout, holds in enumerated(job, demand, device, gpus, experts)
+            if holds.fits
+            for cost in [cost_of(demand, device, one, layout, holds)]
+        ]
+        if costs:
+            expected = gpus, min(costs, key=lambda entry: entry[0])[0]
+            break
+    found = plan(demand, device, job, max_gpus=most)
+
+    if expected is None:
+        assert found.best is None
+        return
+    assert found.best is not None
+    best = found.best
+    assert (best.layout.gpus, best.cost.seconds / best.cost.tokens) == pytest.approx(expected)
+    assert best.held.fits
+    assert found.least <= best.layout.gpus
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "gib", "gpus", "objective"),
+    [
+        ("dense", Job("train", 4, 1), 1.5, 4, "seq-len"),
+        ("dense", Job("infer", 2, 1), 0.4, 2, "seq-len"),
+        ("gpt2", Job("train", None, 256), 0.9, 4, "batch-size"),
+        ("moe", Job("infer", None, 2048), 0.3, 4, "concurrency"),
+    ],
+)
+def test_the_most_is_that_of_asking_for_one_more(
+    name: str, job: Job, gib: float, gpus: int, objective: str
+) -> None:
+    """The best value fits, and one more fits in no layout at all."""
+    job = job._replace(overhead=0)
+    demand, device = DEMANDS[name], card(gib)
+    found = plan(demand, device, job, gpus=gpus, objective=objective)
+    best = found.best
+
+    assert best is not None
+    assert best.held.fits
+    assert best.value > 1
+    experts = 8 if name == "moe" else 0
+    if objective == "seq-len":
+        longer = job._replace(seq_len=best.value + 1)
+        spaces = [enumerated(longer, demand, device, gpus, experts)]
+    elif not job.trains:
+        spaces = [enumerated(job._replace(batch_size=best.value + 1), demand, device, gpus, experts)]
+    else:
+        spaces = []
+        for tp, pp, dp in product((1, 2, 4), repeat=3):
+            if tp * pp * dp != gpus:
+                continue
+            micro = best.value // (dp * pp) + 1
+            for zero, checkpointing in product(range(4) if dp > 1 else (0,), ("none", "full")):
+                if zero > 1 and pp > 1:
+                    continue
+                layout = Layout(tp, pp, dp, 1, 1, zero, checkpointing)
+                more = job._replace(batch_size=micro * dp * pp, micro_batch=micro)
+                assert not held(demand, device, more, layout).fits, str(layout)
+    for space in spaces:
+        assert [str(layout) for _, layout, holds in space if holds.fits] == []
+
+
+def test_runners_up_say_why_they_lost() -> None:
+    found = plan(DEMANDS["dense"], card(3.0), Job("train", 16, 2048, overhead=0), gpus=4)
+    best = found.best
+
+    assert best is not None
+    assert found.others
+    assert len({str(choice.layout) for choice in [best, *found.others]}) == len(found.others) + 1
+    for other in found.others:
+        assert other.why
+        assert other.cost.seconds >= best.cost.seconds
+
+
+def test_several_formats_of_weights_are_all_looked_at() -> None:
+    model = sizer.load("llama-3-70b")
+    job = Job(engine="vllm", seq_len=2048)
+    found = plan(model, hardware("h100"), job, max_gpus=8, fixed=Choices(formats=("bf16", "fp8")))
+
+    assert found.best is not None
+    assert (found.best.layout.gpus, found.best.job.dtype) == (1, "fp8")
+
+
+def test_what_is_fixed_stays_fixed() -> None:
+    fixed = Choices(tp=2, zero=1, checkpointing="full")
+    found = plan(DEMANDS["dense"], card(3.0), Job("train", 16, 2048, overhead=0), gpus=8, fixed=fixed)
+
+    assert found.best is not None
+    for choice in [found.best, *found.others]:
+        layout = choice.layout
+        assert (layout.tp, layout.zero, layout.checkpointing) == (2, 1, "full")
+
+
+def test_405_billion_over_1024_gpus_within_two_seconds() -> None:
+    model = sizer.load("llama-3.1-405b")
+    start = time.process_time()
+    found = plan(model, hardware("h100"), Job("train", 1024, 8192), gpus=1024)
+    seconds = time.process_time() - start
+
+    assert found.best is not None
+    assert found.best.layout.gpus == 1024
+    assert found.looked > 500
+    assert seconds < 2
+
+
+def test_a_search_that_finds_nothing_ends() -> None:
+    start = time.process_time()
+    job = Job("train", 1, 2**27)
+    found = plan(sizer.load("llama-3-8b"), hardware("rtx-3060"), job, max_gpus=16)
+
+    assert found.best is None
+    assert found.nearest is not None
+    assert time.process_time() - start < 5
+
+
+BAD = [
+    ([], ["give gpus or max_gpus"]),
+    (["--gpus", "8", "--max-gpus", "8"], ["gpus = 8 and max_gpus = 8 contradict"]),
+    (["--gpus", "0"], ["gpus = 0 is not a number of GPUs"]),
+    (["--max-gpus", "-3"], ["max_gpus = -3"]),
+    (["--max-gpus", "999999999"], ["max_gpus = 999999999"]),
+    (["--gpus", "8", "--tp", "3"], ["gpus = 8 is no multiple of tp = 3"]),
+    (["--gpus", "8", "--tp", "0"], ["tp = 0 is not a positive"]),
+    (["--gpus", "8", "--for", "speed"], ["no objective named 'speed'"]),
+    (["--gpus", "8", "--for", "concurrency", "--mode", "train"], ["concurrency is of serving"]),
+    (["--gpus", "8", "--zero", "2"], ["zero = 2 is of training"]),
+    (["--gpus", "8", "--mode", "train", "--zero", "7"], ["zero = 7 is no stage"]),
+    (["--gpus", "8", "--mode", "train", "--zero", "3", "--pp", "2"], ["zero = 3 and pp = 2 contradict"]),
+    (["--gpus", "8", "--mode", "train", "--checkpointing", "some"], ["no checkpointing named 'some'"]),
+    (["--gpus", "8", "--dtype", "bf16,zz"], ["no weight format named 'zz'"]),
+]
+
+
+@pytest.mark.parametrize(("args", "fragments"), BAD, ids=lambda x: " ".join(x)[:50])
+def test_bad_input_is_a_line_and_exit_2(sizer_cli: Run, args: list[str], fragments: list[str]) -> None:
+    code, out, err = sizer_cli("plan", "llama-3-8b", "--on", "h100", *args)
+
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert [fragment for fragment in fragments if fragment not in err] == [], err
+
+
+def test_plan_on_the_command_line(sizer_cli: Run) -> None:
+    args = ("plan", "llama-3-70b", "--on", "h100", "--engine", "vllm", "--max-gpus", "8")
+    code, out, _ = sizer_cli(*args, "--json")
+    document = json.loads(out)
+
+    assert code == 0
+    assert document["solved"] is True
+    assert document["best"]["layout"]["gpus"] == document["value"] == 2
+    assert document["best"]["rank"]["total_bytes"] <= document["best"]["rank"]["budget_bytes"]
+    assert sizer_cli(*args, "-q")[:2] == (0, "tp=2\n")
+    code, out, _ = sizer_cli(*args[:-1], "1", "--json")
+    document = json.loads(out)
+    assert code == 1
+    assert (document["solved"], document["best"]) == (False, None)
+    assert document["nearest"]["rank"]["left_bytes"] < 0
+    code, out, _ = sizer_cli(*args, "--csv")
+    assert out.startswith("gpus,tp,pp")
+
+
+def test_errors_are_ours() -> None:
+    with pytest.raises(SizerError):
+        plan(DEMANDS["gpt2"], card(1.0), Job(), gpus=4, objective="nothing")
