@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
     from sizer.measures.memory import Training
     from sizer.measures.sharding import Shards
+    from sizer.measures.size.result import Size
     from sizer.measures.tensors import Tensor
 
 
@@ -234,6 +235,20 @@ class Model:
 
         groups = getattr(self.config, "n_groups", None)
         return shards(self.rows("transformers"), framework=framework, n_groups=groups, **degrees)
+
+    def size(self, quant: str = "none", **options: Any) -> Size:
+        """The bytes of a checkpoint in a format, tensor by tensor.
+
+        The options are those of `sizer.measures.size.size.size`: container, group_size, dtype, skip,
+        quantize, max_shard_size, metadata_bytes, pure, imatrix.
+
+        >>> import sizer
+        >>> sizer.load("llama-3-8b").size(quant="nf4").bytes
+        6027896232
+        """
+        from sizer.measures.size.size import size
+
+        return size(self, quant=quant, **options)
 
     def activations(
         self,

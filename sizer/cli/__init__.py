@@ -26,6 +26,7 @@ COMMANDS = {
     "kv-cache": "Count the bytes that decoding keeps.",
     "shard": "Count the parameters of every rank.",
     "memory": "The memory of a training step, or of inference.",
+    "size": "Predict the bytes of a checkpoint, quantized or not.",
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",
