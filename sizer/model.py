@@ -290,8 +290,8 @@ class Model:
         """Bytes of a training step, with its peak, or of inference.
 
         `mode="train"`: batch_size, seq_len, precision ("fp32", "bf16", "autocast"), optimizer,
-        attention, checkpointing, foreach, master_weights, lora, frozen.
-        `mode="infer"`: batch_size, seq_len, dtype, kv_dtype, attention.
+        attention, checkpointing, foreach, master_weights, lora, frozen, quant (of frozen weights).
+        `mode="infer"`: batch_size, seq_len, dtype, kv_dtype, attention, quant.
 
         >>> import sizer
         >>> sizer.load("gpt2-small").memory(batch_size=8, seq_len=1024, precision="autocast").moment
@@ -308,5 +308,7 @@ class Model:
         from sizer.measures.memory import training
         from sizer.measures.step.simulate import settings
 
-        rest = {k: options.pop(k) for k in ("optimizer", "foreach", "master_weights") if k in options}
+        rest = {
+            k: options.pop(k) for k in ("optimizer", "foreach", "master_weights", "quant") if k in options
+        }
         return training(self, settings(**options), **rest)

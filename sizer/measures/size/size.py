@@ -46,7 +46,7 @@ def size(
     """
     dtype = _dtype(dtype)
     skip, quantize = tuple(skip), tuple(quantize)
-    from_name = _gguf_name(quant)
+    from_name = gguf_name(quant)
     if container is None:
         container = "gguf" if from_name is not None else "safetensors"
     if container not in CONTAINERS:
@@ -99,7 +99,7 @@ def _dtype(name: str) -> str:
     return found
 
 
-def _gguf_name(quant: str) -> str | None:
+def gguf_name(quant: str) -> str | None:
     """The mix of llama.cpp that a name stands for."""
     # Names of its types are letters, digits and underscores; most other formats have a hyphen.
     if "_" not in quant and not quant.lower().startswith(("q", "iq", "tq", "mxfp4-moe")):
