@@ -88,7 +88,8 @@ def tensors(
             if chosen is not None:
                 block = BLOCKS[kind][0]
                 kind = chosen.type_of(one.name, layer, one.shape[-1], len(one.shape) > 2, block)
-            kind = _fitting(one, kind)
+            known = not unknown or one.name.startswith(("blk.", "token_embd", "output", "enc.", "dec."))
+            kind = _fitting(one, kind) if known or one.shape[-1] % BLOCKS[kind][0] == 0 else source
         block, size = BLOCKS[kind]
         found.append(Tensor(one.name, one.shape, kind, prod(one.shape) // block * size, component))
     return found, unknown

@@ -85,7 +85,6 @@ _BLOCK = {
     "attn_rel_b": "layer.0.SelfAttention.relative_attention_bias",
     "attn_o": "layer.0.SelfAttention.o",
     **{f"cross_attn_{x}": f"layer.1.EncDecAttention.{x}" for x in "qkvo"},
-    "cross_attn_norm": "cross.layer_norm",
 }
 _TOP_OF = {name: gguf for gguf, names in _TOP.items() for name in names.split()}
 _BLOCK_OF = {name: gguf for gguf, names in _BLOCK.items() for name in names.split()}
@@ -102,10 +101,14 @@ _T5 = {
 _BY_TYPE: dict[str, dict[str, str]] = {
     **dict.fromkeys(("gemma2", "gemma3_text", "olmo2", "gpt_oss", "seed_oss", "glm4_moe"), _AFTER),
     "qwen": {"mlp.w1": "ffn_up", "mlp.w2": "ffn_gate"},
-    "t5": _T5,
+    **dict.fromkeys(("t5", "mt5", "umt5"), _T5),
 }
 # Tensors that the converter leaves out: poolers and heads of encoders, masks.
-_LEFT_OUT = ("pooler.", "cls.", "roberta.pooler")
+_LEFT_OUT = ("pooler.", "cls.")
+# Beginnings of names that encoders of a task have before those of the encoder.
+_PREFIXES = ("bert.", "roberta.")
+# Their positions begin behind that of the padding token, and the converter drops the two before.
+_OFFSET = ("roberta", "xlm-roberta", "camembert")
 
 
 class Named(NamedTuple):
@@ -125,8 +128,12 @@ def renamed(
     >>> renamed("model.layers.{}.mlp.experts.{}.up_proj.weight", (2048, 7168), 256, "deepseek_v3", None)
     [Named(name='blk.{}.ffn_up_exps.weight', shape=(256, 2048, 7168))]
     """
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
     if name.startswith(_LEFT_OUT):
         return []
+    if model_type in _OFFSET and name == "embeddings.position_embeddings.weight":
+        shape = (shape[0] - 2, shape[1])
     stem, dot, last = name.rpartition(".")
     if last not in ("weight", "bias"):
         stem, dot, last = name, "", ""
@@ -136,11 +143,12 @@ def renamed(
         return None if found is None else [Named(found + dot + last, _squeezed(shape))]
     if rest.endswith("gate.e_score_correction_bias"):
         return [Named("blk.{}.exp_probs_b.bias", shape)]
-    block = "blk.{}." if model_type != "t5" else f"{before[:3]}.blk.{{}}."
+    is_t5 = model_type in ("t5", "mt5", "umt5")
+    block = f"{before[:3]}.blk.{{}}." if is_t5 else "blk.{}."
     split = _split(rest, shape, last, config)
     if split is not None:
         return [Named(block + part + dot + last, size) for part, size in split]
-    if model_type == "t5" and rest in ("layer.1.layer_norm", "layer.2.layer_norm"):
+    if is_t5 and rest in ("layer.1.layer_norm", "layer.2.layer_norm"):
         is_cross = before.startswith("dec") and rest.startswith("layer.1")
         return [Named(f"{block}{'cross_attn_norm' if is_cross else 'ffn_norm'}{dot}{last}", shape)]
     found = _BY_TYPE.get(model_type, {}).get(rest) or _BLOCK_OF.get(rest)
