@@ -142,12 +142,10 @@ def _below(found: Size, unit: str) -> list[str]:
         lines.append(("padding", found.padding_bytes, "between tensors"))
         lines.append(("keys", found.metadata_bytes, "tokenizer and the rest: not known, --metadata-bytes"))
     lines.append(("total", found.bytes, _size(found.bytes, unit)))
-    ratio = 2 * found.params / found.bytes
+    bits = f"{'bits per weight':<18} {found.bits_per_weight:>22.4f}"
     return [
         *(f"{name:<18} {number:>22,}  ({what})" for name, number, what in lines),
-        f"{'bits per weight':<18} {found.bits_per_weight:>22.4f}  ({ratio:.2f} × smaller than bf16)"
-        if ratio >= 1
-        else f"{'bits per weight':<18} {found.bits_per_weight:>22.4f}  ({1 / ratio:.2f} × larger than bf16)",
+        f"{bits}  ({units.share(found.bytes, 2 * found.params)} of bf16)",
     ]
 
 

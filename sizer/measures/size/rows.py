@@ -112,7 +112,7 @@ class Choice:
                 return False
             is_output = component == "head" and row.leaf.axes[0].size == self._vocab  # type: ignore[union-attr]
             return not is_output and row.name != self._last
-        if component in ("head", "router"):
+        if component in ("head", "router") or row.name.endswith("shared_expert_gate.weight"):
             return False
         return scope != "blocks" or bool(row.frames)
 

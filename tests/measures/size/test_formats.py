@@ -153,15 +153,12 @@ SCHEMES: list[tuple[str, dict[str, Any], str, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "weights", "quant", "inputs"), SCHEMES, ids=[row[2] for row in SCHEMES])
-def test_tensors_of_compressed_tensors(layout: str, weights: dict[str, Any], quant: str, inputs: int) -> None:
+def compressed(scheme: Any, layout: str, inputs: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The tensors of a bf16 matrix of 33 outputs, as the library compresses it."""
     torch = pytest.importorskip("torch")
     library = pytest.importorskip("compressed_tensors")
     quantization = pytest.importorskip("compressed_tensors.quantization")
     model = torch.nn.Sequential(torch.nn.Linear(inputs, 33, bias=False)).to(torch.bfloat16)
-    scheme = quantization.QuantizationScheme(
-        targets=["Linear"], weights=quantization.QuantizationArgs(**weights), format=layout
-    )
     config = quantization.QuantizationConfig(
         config_groups={"group_0": scheme}, format=layout, quantization_status="frozen"
     )
@@ -171,12 +168,44 @@ def test_tensors_of_compressed_tensors(layout: str, weights: dict[str, Any], qua
             value.data = torch.ones_like(value)
     library.ModelCompressor(quantization_config=config).compress_model(model)
     names = {"float8_e4m3fn": "fp8_e4m3", "bfloat16": "bf16", "float32": "fp32"}
-    theirs = {
+    return {
         name.removeprefix("0."): (tuple(value.shape), names.get(kind := str(value.dtype)[6:], kind))
         for name, value in model.state_dict().items()
     }
 
-    assert parts(quant, 33, inputs) == theirs
+
+@pytest.mark.parametrize(("layout", "weights", "quant", "inputs"), SCHEMES, ids=[row[2] for row in SCHEMES])
+def test_tensors_of_compressed_tensors(layout: str, weights: dict[str, Any], quant: str, inputs: int) -> None:
+    quantization = pytest.importorskip("compressed_tensors.quantization")
+    scheme = quantization.QuantizationScheme(
+        targets=["Linear"], weights=quantization.QuantizationArgs(**weights), format=layout
+    )
+
+    assert parts(quant, 33, inputs) == compressed(scheme, layout, inputs)
+
+
+# Presets of `quant_scheme.py`, their format, our name: with what they keep for what goes in.
+PRESETS = [
+    ("FP8", "float-quantized", "fp8"),
+    ("FP8_DYNAMIC", "float-quantized", "fp8-dynamic"),
+    ("W8A8", "int-quantized", "w8a8"),
+    ("W4A16", "pack-quantized", "w4a16"),
+    ("W4A16_ASYM", "pack-quantized", "w4a16-asym"),
+    ("W8A16", "pack-quantized", "w8a16"),
+    ("NVFP4", "nvfp4-pack-quantized", "nvfp4"),
+    ("NVFP4A16", "nvfp4-pack-quantized", "nvfp4a16"),
+    ("MXFP4", "mxfp4-pack-quantized", "mxfp4"),
+    ("MXFP8", "mxfp8-quantized", "mxfp8"),
+]
+
+
+@pytest.mark.parametrize(("preset", "layout", "quant"), PRESETS, ids=[row[0] for row in PRESETS])
+def test_presets_of_compressed_tensors(preset: str, layout: str, quant: str) -> None:
+    schemes = pytest.importorskip("compressed_tensors.quantization.quant_scheme")
+    scheme = schemes.preset_name_to_scheme(preset, ["Linear"])
+    scheme.format = layout
+
+    assert parts(quant, 33, 256) == compressed(scheme, layout, 256)
 
 
 # Formats whose tensors sizer's own reader turns back into the weights of the model.
