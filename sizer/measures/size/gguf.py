@@ -106,7 +106,7 @@ def _converted(model: Model, rows: Sequence[Row]) -> tuple[list[tuple[int, Named
         if row.name in transposed:
             shape = shape[::-1]
         # All but the first index are of experts, which are joined.
-        frames = [frame.indices or () for frame in row.frames if not frame.shared]
+        frames = [(frame.indices or ())[: 1 if frame.shared else None] for frame in row.frames]
         joined = prod(map(len, frames[1:]))
         answer = renamed(row.name, shape, joined, model_type, model.config)
         if answer is None:
@@ -223,6 +223,8 @@ def size_of(
         count, n_bytes = shares.get(key, (0, 0))
         shares[key] = (count + 1, n_bytes + one.bytes)
     data = sum(one.bytes for one in found)
+    if data >= 2**63:
+        raise InvalidConfig(f"{model.name}: tensors of 2^63 bytes and more, beyond the offsets of any file")
     on_disk = sum(padded(one.bytes) for one in found)
     is_mix = quant in FILE_TYPES
     notes = [

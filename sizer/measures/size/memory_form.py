@@ -23,7 +23,7 @@ def weights(model: Model, quant: str, dtype: str) -> tuple[int, list[str]]:
     >>> weights(sizer.load("llama-3-8b"), "nf4", "bf16")[0]
     6027761664
     """
-    found = size(model, quant=quant, dtype=dtype, max_shard_size=2**62)
+    found = size(model, quant=quant, dtype=dtype)
     total = sum(n_bytes for part, n_bytes in found.parts.items() if part not in _APART)
     return total, [f"weights in {found.quant}, as stored; an engine may lay them out anew", *found.warnings]
 

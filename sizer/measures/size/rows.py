@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sizer.core.tree import Buffer, Param
 from sizer.core.walk import Row
-from sizer.errors import InvalidConfig
+from sizer.errors import InvalidConfig, clip
 from sizer.measures.registered import registered
 from sizer.measures.size.floats import stacked_mxfp4
 from sizer.measures.size.formats import Format
@@ -16,6 +16,8 @@ from sizer.measures.size.stored import Part, Piece, bytes_of
 if TYPE_CHECKING:
     from sizer.model import Model
 
+# The largest layouts published have some 210,000 tensors.
+MAX_TENSORS = 1_000_000
 # Masks of GPT-2's published files, which nothing writes today.
 OLD_MASKS = ("attn.bias", "attn.masked_bias")
 # Routers that transformers 5 makes as nn.Linear; the others are parameters of their own.
@@ -31,13 +33,19 @@ _GPT_OSS = ("mlp.experts.gate_up_proj", "mlp.experts.down_proj")
 
 def stored_rows(model: Model, layout: str = "checkpoint") -> list[Row]:
     """The rows that a checkpoint stores: no tied tensors, no buffers that are rebuilt, no old masks."""
-    return [
+    found = [
         row
         for row in model.rows(layout)
         if isinstance(row.leaf, Param | Buffer)
         and row.leaf.tied_to is None
         and not (isinstance(row.leaf, Buffer) and (not row.leaf.persistent or row.name.endswith(OLD_MASKS)))
     ]
+    count = sum(int(row.copies) for row in found)
+    if count > MAX_TENSORS:
+        raise InvalidConfig(
+            f"{model.name}: {clip(count)} tensors, over the {MAX_TENSORS:,} that sizer lays out"
+        )
+    return found
 
 
 def matches(pattern: str, name: str) -> bool:

@@ -54,6 +54,10 @@ def size(
     if container == "gguf":
         from sizer.measures.size.gguf import size_of
 
+        if max_shard_size != MAX_SHARD:
+            raise InvalidConfig(
+                "llama.cpp writes one file; --max-shard-size is for safetensors, leave it out"
+            )
         if group_size is not None or quantize:
             raise InvalidConfig(
                 "types of GGUF have blocks of their own; leave --group-size and --quantize out"
@@ -133,7 +137,10 @@ def _safetensors(
         key = (piece.component, piece.part, piece.dtype)
         before = shares.get(key, (0, 0))
         shares[key] = (before[0] + copies, before[1] + total)
-    is_sharded = sum(parts.values()) > limit
+    data = sum(parts.values())
+    if data >= 2**63:
+        raise InvalidConfig(f"{model.name}: tensors of 2^63 bytes and more, beyond the offsets of any file")
+    is_sharded = data > limit
     in_order, fused = ordered(model, stored, loaded=found.pack is not None) if is_sharded else (stored, False)
     runs = runs_of(in_order, fused=fused)
     written = files(runs, limit)

@@ -67,6 +67,7 @@ BAD = [
     (["--quant", "q4_k_m", "--container", "safetensors"], ["q4_k_m", "GGUF"]),
     (["--quant", "nf4", "--container", "gguf"], ["no GGUF type named 'nf4'"]),
     (["--quant", "q4_k_m", "--group-size", "32"], ["--group-size"]),
+    (["--quant", "q4_k_m", "--max-shard-size", "5GB"], ["one file"]),
     (["--quant", "q4_k_m", "--metadata-bytes", "-1"], ["metadata bytes = -1"]),
     (["--quant", "nf4", "--pure"], ["GGUF"]),
     (["--quant", "nf4", "--skip", "q_prj"], ["no module named 'q_prj'", "'q_proj'"]),
@@ -81,6 +82,17 @@ def test_bad_input_is_one_line(sizer_cli: Run, options: list[str], fragments: li
 
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert [fragment for fragment in fragments if fragment not in err] == []
+
+
+@pytest.mark.parametrize("quant", ["none", "nf4", "q4_k_m"])
+@pytest.mark.parametrize("sizes", ["n_layers=1000000000000", "d_model=1000000000000000000"])
+def test_sizes_beyond_any_file_are_refused(sizer_cli: Run, quant: str, sizes: str) -> None:
+    began = time.perf_counter()
+    code, out, err = sizer_cli("size", "llama-3-8b", "--quant", quant, "--set", sizes, "--set", "d_head=128")
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    # Laid out, this would take hours.
+    assert time.perf_counter() - began < 20
 
 
 @pytest.mark.parametrize("name", ["gptq-int4-g" + "9" * 5000, "w4a16-g" + "1" * 6, "q" * 100_000, "-g-1", ""])
