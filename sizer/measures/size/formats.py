@@ -93,6 +93,11 @@ FIXED: dict[str, Format] = {
 }
 ALIASES = {
     "none": "bf16",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "f16": "fp16",
+    "f32": "fp32",
     "gptq": "gptq-int4-g128",
     "awq": "awq-int4-g128",
     "w4a16": "w4a16-g128",

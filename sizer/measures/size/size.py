@@ -45,6 +45,8 @@ def size(
     4980736
     """
     dtype = _dtype(dtype)
+    if quant.strip().lower() == "none":
+        quant = dtype
     skip, quantize = tuple(skip), tuple(quantize)
     from_name = gguf_name(quant)
     if container is None:
@@ -62,7 +64,7 @@ def size(
             raise InvalidConfig(
                 "types of GGUF have blocks of their own; leave --group-size and --quantize out"
             )
-        plain = {"none": dtype, **DTYPES, "f16": "fp16", "f32": "fp32"}.get(quant.strip().lower())
+        plain = {**DTYPES, "f16": "fp16", "f32": "fp32"}.get(quant.strip().lower())
         wanted = from_name or plain
         if wanted is None:
             raise UnknownName("GGUF type", quant, gguf_names(), hint="sizer size --help lists them")

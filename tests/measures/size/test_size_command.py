@@ -126,6 +126,15 @@ def test_exceptions_of_the_user() -> None:
     assert more["lm_head.weight"] == "uint8"
 
 
+def test_nothing_packed_is_of_the_type_asked_for() -> None:
+    model = sizer.load("gpt2-small")
+    assert {dtype: model.size(dtype=dtype).data_bytes for dtype in ("bf16", "float32")} == {
+        "bf16": 2 * 124_439_808,
+        "float32": 4 * 124_439_808,
+    }
+    assert model.size("float16").quant == "fp16"
+
+
 def test_experts_in_one_tensor_are_said_to_be_left(sizer_cli: Run) -> None:
     code, _, err = sizer_cli("size", "mixtral-8x7b", "--quant", "nf4", "-q")
     assert (code, "--quantize experts" in err) == (0, True)
