@@ -108,6 +108,15 @@ def test_total_size_of_published_files(preset: str, dtype: str, expected: int) -
     assert sizer.load(preset).size(quant=dtype).data_bytes == expected
 
 
+def test_shards_of_llama_3_8b_as_they_are_published() -> None:
+    # The four files of meta-llama/Meta-Llama-3-8B, cut at 5 GB.
+    found = sizer.load("llama-3-8b").size(max_shard_size="5GB")
+
+    assert [file.bytes for file in found.files] == [
+        *(4_976_698_672, 4_999_802_720, 4_915_916_176, 1_168_138_808)
+    ]
+
+
 def test_deepseek_v3_as_it_is_published() -> None:
     # The published files have 688,586,727,753 bytes in all. They hold a layer for multi-token prediction
     # too: one more layer, copies of the embedding and the head, a projection of [D, 2D] and three norms.
