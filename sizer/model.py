@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
     from sizer.measures.memory import Training
     from sizer.measures.sharding import Shards
+    from sizer.measures.size.result import Size
     from sizer.measures.tensors import Tensor
 
 
@@ -235,6 +236,20 @@ class Model:
         groups = getattr(self.config, "n_groups", None)
         return shards(self.rows("transformers"), framework=framework, n_groups=groups, **degrees)
 
+    def size(self, quant: str = "none", **options: Any) -> Size:
+        """The bytes of a checkpoint in a format, tensor by tensor.
+
+        The options are those of `sizer.measures.size.size.size`: container, group_size, dtype, skip,
+        quantize, max_shard_size, metadata_bytes, pure, imatrix.
+
+        >>> import sizer
+        >>> sizer.load("llama-3-8b").size(quant="nf4").bytes
+        6027896232
+        """
+        from sizer.measures.size.size import size
+
+        return size(self, quant=quant, **options)
+
     def activations(
         self,
         batch_size: int = 1,
@@ -275,8 +290,8 @@ class Model:
         """Bytes of a training step, with its peak, or of inference.
 
         `mode="train"`: batch_size, seq_len, precision ("fp32", "bf16", "autocast"), optimizer,
-        attention, checkpointing, foreach, master_weights, lora, frozen.
-        `mode="infer"`: batch_size, seq_len, dtype, kv_dtype, attention.
+        attention, checkpointing, foreach, master_weights, lora, frozen, quant (of frozen weights).
+        `mode="infer"`: batch_size, seq_len, dtype, kv_dtype, attention, quant.
 
         >>> import sizer
         >>> sizer.load("gpt2-small").memory(batch_size=8, seq_len=1024, precision="autocast").moment
@@ -293,5 +308,7 @@ class Model:
         from sizer.measures.memory import training
         from sizer.measures.step.simulate import settings
 
-        rest = {k: options.pop(k) for k in ("optimizer", "foreach", "master_weights") if k in options}
+        rest = {
+            k: options.pop(k) for k in ("optimizer", "foreach", "master_weights", "quant") if k in options
+        }
         return training(self, settings(**options), **rest)

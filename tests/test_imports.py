@@ -38,6 +38,14 @@ def test_a_preset_of_a_model_type_imports_nothing_heavy() -> None:
     assert loaded_by("import sizer; sizer.load('qwen3-30b-a3b').count()") == set()
 
 
+@pytest.mark.parametrize("quant", ["nf4", "q4_k_m"])
+def test_size_imports_nothing_heavy(quant: str) -> None:
+    assert (
+        loaded_by(f"from sizer.cli import main\nmain(['size', 'llama-3-8b', '--quant', {quant!r}, '-q'])")
+        == set()
+    )
+
+
 def test_formula_imports_nothing_heavy() -> None:
     assert loaded_by("from sizer.cli import main\nmain(['formula', 'gpt2-small'])") == set()
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "memory": "The memory of a training step, or of inference.",
     "fit": "Say whether a model fits on accelerators.",
     "plan": "Find the best layout of a model over accelerators.",
+    "size": "Predict the bytes of a checkpoint, quantized or not.",
     "tensors": "List the tensors of a model.",
     "train": "The time, energy and cost of a training run.",
     "compare": "Models side by side.",

@@ -27,6 +27,7 @@ from sizer.report.report import Report
 @click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="Train adapters beside frozen weights.")
 @click.option("--freeze", multiple=True, metavar="MODULE", help="A module that is not trained.")
 @click.option("--dtype", default="bf16", show_default=True, help="Inference: the type of the weights.")
+@click.option("--quant", metavar="NAME", help="The format of the weights (sizer size); with --lora, QLoRA.")
 @click.option("--kv-dtype", help="Inference: the type of the cache, that of the weights unless given.")
 @click.option("--estimate", metavar="NAME", help="A published formula: korthikanti, deepspeed-zero2, …")
 @click.option("--gpus", type=int, default=1, help="For published formulas that divide by them.")
@@ -48,6 +49,7 @@ def command(
     lora: str | None,
     freeze: tuple[str, ...],
     dtype: str,
+    quant: str | None,
     kv_dtype: str | None,
     estimate: str | None,
     gpus: int,
@@ -61,6 +63,7 @@ def command(
     sizer memory gpt2-small --batch-size 8 --seq-len 1024
     sizer memory llama-3-8b --mode infer --seq-len 8192 --unit GiB
     sizer memory llama-7b --lora r=8,target=q_proj+v_proj --checkpointing full
+    sizer memory llama-7b --lora r=8,target=q_proj+v_proj --quant nf4
     """
     if mode not in ("train", "infer"):
         from sizer.errors import UnknownName
@@ -79,6 +82,7 @@ def command(
             attention=attention,
             explain=explain,
             unit=unit,
+            quant=quant,
         )
     how = settings(
         batch_size=batch_size,
@@ -99,4 +103,5 @@ def command(
         master_weights=master_weights,
         explain=explain,
         unit=unit,
+        quant=quant,
     )

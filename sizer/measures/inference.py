@@ -13,7 +13,7 @@ from sizer.core.walk import Row, walk
 from sizer.dtypes import bits
 from sizer.errors import InvalidConfig
 from sizer.measures.kv_cache import kv_cache
-from sizer.measures.memory import OLD_MASKS
+from sizer.measures.standing import OLD_MASKS
 from sizer.measures.step.simulate import Settings, infer
 from sizer.measures.step.whole import blocks
 
@@ -71,15 +71,28 @@ def inference(
     dtype: str = "bf16",
     kv_dtype: str | None = None,
     attention: str = "sdpa",
+    quant: str | None = None,
 ) -> Inference:
     """What serving needs at the end of a prefill of `seq_len` tokens.
+
+    `quant`: the format of the weights, by the names of `sizer size`; `dtype` is then that of the rest.
 
     >>> import sizer
     >>> found = inference(sizer.load("llama-3-8b"), seq_len=8192)
     >>> found.weights_bytes, found.kv_cache_bytes
     (16060522496, 1073741824)
     """
-    return _inference(model, batch_size, seq_len, dtype, kv_dtype, attention, letters=False)
+    found = _inference(model, batch_size, seq_len, dtype, kv_dtype, attention, letters=False)
+    if quant is None:
+        return found
+    from sizer.measures.size.memory_form import weights
+
+    packed, notes = weights(model, quant, dtype)
+    return found._replace(
+        weights_bytes=packed,
+        total_bytes=found.total_bytes - found.weights_bytes + packed,
+        assumptions=[*notes, *found.assumptions[1:]],
+    )
 
 
 def inference_formula(model: Model, *, dtype: str = "bf16", kv_dtype: str | None = None) -> Poly:

@@ -13,20 +13,15 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim
 from sizer.core.poly import Poly, as_poly
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param
-from sizer.core.walk import Row, walk
-from sizer.measures.lora import adapters
-from sizer.measures.optimizers import Optimizer, Weight, optimizer_named, step_bytes
+from sizer.core.walk import walk
+from sizer.measures.optimizers import optimizer_named
+from sizer.measures.standing import Standing, standing, step_extra
 from sizer.measures.step.simulate import Settings, step
 from sizer.measures.step.tape import BYTES, Moment, Tape
 
 if TYPE_CHECKING:
     from sizer.model import Model
 
-# Buffers are kept in this type whatever that of the weights: rotary frequencies, masks.
-BUFFER_BYTES = 4
-# The masks that GPT-2's published files carry are no part of today's modules.
-OLD_MASKS = ("attn.bias", "attn.masked_bias")
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
 MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert")
 # What a configuration without a model type must have to be one of them.
@@ -90,21 +85,6 @@ class Training(Record):
         self.sources = sources
 
 
-class Standing(Record):
-    """What is there before the step begins and after it ends, and the parameters that are trained."""
-
-    __slots__ = ("buffers", "gradients", "optimizer", "trained", "weights")
-
-    def __init__(
-        self, weights: Dim, buffers: Dim, gradients: Dim, optimizer: Dim, trained: list[Weight]
-    ) -> None:
-        self.weights = weights
-        self.buffers = buffers
-        self.gradients = gradients
-        self.optimizer = optimizer
-        self.trained = trained
-
-
 def training(
     model: Model,
     settings: Settings,
@@ -112,8 +92,11 @@ def training(
     optimizer: str = "adamw",
     foreach: bool = False,
     master_weights: bool = False,
+    quant: str | None = None,
 ) -> Training:
     """The memory of one step of a training run that is under way.
+
+    `quant`: the format of the frozen weights beside adapters, "nf4" for QLoRA (Dettmers et al. 2023).
 
     >>> import sizer
     >>> model = sizer.load("gpt2-small")
@@ -124,14 +107,27 @@ def training(
     chosen = optimizer_named(optimizer)
     tape = step(model, settings)
     there = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights)
+    unpacked: Dim = 0
+    if quant is not None:
+        from sizer.measures.size.memory_form import frozen
+
+        packed, unpacked = frozen(model, quant, settings)
+        there = there._replace(weights=packed + there.adapters)
     ids = settings.batch_size * settings.seq_len * BYTES["int64"]
     fixed = there.weights + there.buffers + there.optimizer
-    extra = _step_extra(chosen, there, there, foreach=foreach)
-    peaks = {phase: fixed + moment.n_bytes for phase, moment in tape.peaks.items()}
+    extra = step_extra(chosen, there, there, foreach=foreach)
+    # A packed matrix is unpacked where it is multiplied; at which moment is not followed.
+    peaks = {phase: fixed + moment.n_bytes + unpacked for phase, moment in tape.peaks.items()}
     peaks["step"] = fixed + there.gradients + ids + extra
     phase = max(peaks, key=lambda name: peaks[name])
     ledger = sum((entry.new * entry.layers for entry in tape.saved), start=0)
     assumptions = _assumptions(model, settings, foreach, master_weights, there)
+    if quant is not None:
+        assumptions.append(
+            f"frozen weights in {quant}; the peak of a pass has {unpacked:,} bytes for the largest matrix "
+            "unpacked, wherever it is reached: an upper bound. What is not packed keeps its type: PEFT's "
+            "prepare_model_for_kbit_training would bring it to fp32"
+        )
     return Training(
         there.weights,
         there.buffers,
@@ -191,89 +187,11 @@ def training_formula(
     if phase == "step":
         batch, length = settings.lettered()
         counted = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights)
-        extra = _step_extra(chosen, counted, there, foreach=foreach)
+        extra = step_extra(chosen, counted, there, foreach=foreach)
         return numbers, as_poly(total + there.gradients + batch * length * BYTES["int64"] + extra)
     at = run.peaks[phase].index
     letters: Tape = step(model, settings, letters_of=run, watch=(at,))
     return numbers, as_poly(total + letters.watched[at])
-
-
-def standing(
-    rows: Sequence[Row], settings: Settings, optimizer: Optimizer, *, master_weights: bool = False
-) -> Standing:
-    """Weights, buffers, gradients and optimizer state of the rows of a tree."""
-    width = 2 if settings.precision == "bf16" else 4
-    weights: Dim = 0
-    buffers: Dim = 0
-    trained: list[Weight] = []
-    for row in _registered(rows):
-        leaf = row.leaf
-        if isinstance(leaf, Buffer) and leaf.tied_to is None and not row.name.endswith(OLD_MASKS):
-            buffers = buffers + row.numel * row.copies * buffer_bytes(row.name)
-        if not isinstance(leaf, Param) or leaf.tied_to is not None:
-            continue
-        weights = weights + row.numel * row.copies * width
-        if settings.lora is None and leaf.trainable and not _frozen(row.name, settings.frozen):
-            shape = tuple(axis.size for axis in leaf.axes)
-            hidden = leaf.use == "matmul" and row.component not in ("head", "embedding", "position")
-            trained.append(Weight(shape, row.copies, width, hidden))
-    if settings.lora is not None:
-        for adapter in adapters(rows, settings.lora):
-            weights = weights + adapter.params * adapter.copies * 4
-            trained += [Weight((size,), adapter.copies, 4, False) for size in adapter.sizes]
-    gradients: Dim = 0
-    state: Dim = 0
-    for weight in trained:
-        gradients = gradients + weight.numel * weight.copies * weight.n_bytes
-        kept = weight
-        if master_weights:
-            state = state + weight.numel * weight.copies * 4
-            kept = Weight(weight.shape, weight.copies, 4, weight.is_hidden_matrix)
-        state = state + optimizer.state(kept) * weight.copies
-    return Standing(weights, buffers, gradients, state, trained)
-
-
-def buffer_bytes(name: str) -> int:
-    """Bytes of an element of a buffer: places and types are whole numbers of 64 bits."""
-    return 8 if name.endswith("_ids") else BUFFER_BYTES
-
-
-def _frozen(name: str, frozen: Sequence[str]) -> bool:
-    return any(name.replace(".{}", "") == part or name.startswith(f"{part}.") for part in frozen)
-
-
-def _step_extra(optimizer: Optimizer, numbers: Standing, there: Standing, *, foreach: bool) -> Dim:
-    """What the optimizer's step holds for a moment; the numbers say for which parameter it is the most."""
-    if not optimizer.step_copies:
-        return 0
-    if foreach:
-        # The roots of all second moments at once.
-        return there.gradients
-    _, place = step_bytes(optimizer, [weight.numel * weight.n_bytes for weight in numbers.trained])
-    weight, before = there.trained[place], there.trained[place - 1]
-    return 2 * weight.numel * weight.n_bytes + (before.numel * before.n_bytes if place else 0)
-
-
-def _registered(rows: Sequence[Row]) -> list[Row]:
-    """The rows in the order in which modules register their parameters, which optimizers follow.
-
-    Modules of transformers make the RMSNorms of a block after its other parts.
-    """
-    ordered: list[Row] = []
-    i = 0
-    while i < len(rows):
-        if not rows[i].frames:
-            ordered.append(rows[i])
-            i += 1
-            continue
-        outer, j = rows[i].name.partition(".{}")[0], i
-        while j < len(rows) and rows[j].frames and rows[j].name.partition(".{}")[0] == outer:
-            j += 1
-        inside = rows[i:j]
-        last = [r for r in inside if r.kind == "rms_norm" and r.name.partition(".{}.")[2].count(".") == 1]
-        ordered += [r for r in inside if r not in last] + last
-        i = j
-    return ordered
 
 
 def _assumptions(

@@ -40,11 +40,13 @@ def train_report(
     master_weights: bool,
     explain: bool,
     unit: str,
+    quant: str | None = None,
 ) -> Report:
     """Weights, gradients, optimizer state, activations, and the peak with its moment."""
-    found = training(model, settings, optimizer=optimizer, foreach=foreach, master_weights=master_weights)
+    how = {"optimizer": optimizer, "foreach": foreach, "master_weights": master_weights}
+    found = training(model, settings, quant=quant, **how)  # type: ignore[arg-type]
     lines = [
-        Line("weights", found.weights_bytes),
+        Line("weights", found.weights_bytes, quant or ""),
         *([Line("buffers", found.buffers_bytes)] if found.buffers_bytes else []),
         Line("gradients", found.gradients_bytes),
         Line("optimizer state", found.optimizer_bytes, optimizer),
@@ -56,10 +58,10 @@ def train_report(
     def view() -> View:
         more = [*below]
         if explain:
-            _, form = training_formula(
-                model, settings, optimizer=optimizer, foreach=foreach, master_weights=master_weights
-            )
-            more += ["", *_phases(found, unit), "", f"peak = {form}", f"with {_values(model, settings)}"]
+            more += ["", *_phases(found, unit)]
+            if quant is None:
+                _, form = training_formula(model, settings, **how)  # type: ignore[arg-type]
+                more += ["", f"peak = {form}", f"with {_values(model, settings)}"]
             more += ["", *_largest(activations(model, settings))]
         return _view(model, lines, more, found.assumptions, found.sources, unit, explain)
 
@@ -67,6 +69,7 @@ def train_report(
         return {
             **head(model),
             "mode": "train",
+            **({} if quant is None else {"quant": quant}),
             "weights_bytes": found.weights_bytes,
             "buffers_bytes": found.buffers_bytes,
             "gradients_bytes": found.gradients_bytes,
@@ -93,13 +96,20 @@ def infer_report(
     attention: str,
     explain: bool,
     unit: str,
+    quant: str | None = None,
 ) -> Report:
     """Weights, cache, and the activations of a prefill."""
     found: Inference = inference(
-        model, batch_size=batch_size, seq_len=seq_len, dtype=dtype, kv_dtype=kv_dtype, attention=attention
+        model,
+        batch_size=batch_size,
+        seq_len=seq_len,
+        dtype=dtype,
+        kv_dtype=kv_dtype,
+        attention=attention,
+        quant=quant,
     )
     lines = [
-        Line("weights", found.weights_bytes, dtype),
+        Line("weights", found.weights_bytes, quant or dtype),
         *([Line("buffers", found.buffers_bytes)] if found.buffers_bytes else []),
         Line("KV cache", found.kv_cache_bytes, f"{batch_size} × {seq_len} tokens"),
         Line("activations", found.activations_bytes, "of the prefill"),
@@ -109,6 +119,7 @@ def infer_report(
         return {
             **head(model),
             "mode": "infer",
+            **({} if quant is None else {"quant": quant}),
             "weights_bytes": found.weights_bytes,
             "buffers_bytes": found.buffers_bytes,
             "kv_cache_bytes": found.kv_cache_bytes,

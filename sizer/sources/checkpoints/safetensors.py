@@ -16,6 +16,7 @@ from typing import Any
 from sizer.errors import BadInput, UnknownName, clip
 from sizer.sources.checkpoints import scan
 from sizer.sources.checkpoints.files import opened, read_at, size_of
+from sizer.sources.checkpoints.safetensors_types import DTYPES
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, StoredTensor, elements_of
 
 MAX_HEADER = 100_000_000
@@ -26,32 +27,6 @@ MAX_SCANNED = 20_000
 # What may be kept of the free texts of a header, and how many there may be.
 MAX_METADATA = 4_000_000
 MAX_TEXTS = 100_000
-
-# The format's name of a dtype -> ours, and its bits.
-DTYPES = {
-    "F64": ("fp64", 64),
-    "F32": ("fp32", 32),
-    "F16": ("fp16", 16),
-    "BF16": ("bf16", 16),
-    "F8_E4M3": ("fp8_e4m3", 8),
-    "F8_E5M2": ("fp8_e5m2", 8),
-    "F8_E8M0": ("fp8_e8m0", 8),
-    "F8_E4M3FNUZ": ("fp8_e4m3fnuz", 8),
-    "F8_E5M2FNUZ": ("fp8_e5m2fnuz", 8),
-    "F6_E2M3": ("fp6_e2m3", 6),
-    "F6_E3M2": ("fp6_e3m2", 6),
-    "F4": ("fp4", 4),
-    "I64": ("int64", 64),
-    "I32": ("int32", 32),
-    "I16": ("int16", 16),
-    "I8": ("int8", 8),
-    "U64": ("uint64", 64),
-    "U32": ("uint32", 32),
-    "U16": ("uint16", 16),
-    "U8": ("uint8", 8),
-    "BOOL": ("bool", 8),
-    "C64": ("complex64", 64),
-}
 
 _METADATA = b'"__metadata__"'
 _S = rb"[ \t\n\r]*+"

@@ -1,0 +1,101 @@
+"""What stands before a step begins and after it ends: weights, buffers, gradients, optimizer state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sizer.core.dims import Dim
+from sizer.core.record import Record
+from sizer.core.tree import Buffer, Param
+from sizer.core.walk import Row
+from sizer.measures.lora import adapters
+from sizer.measures.optimizers import Optimizer, Weight, step_bytes
+from sizer.measures.registered import registered
+from sizer.measures.step.simulate import Settings
+
+# Buffers are kept in this type whatever that of the weights: rotary frequencies, masks.
+BUFFER_BYTES = 4
+# The masks that GPT-2's published files carry are no part of today's modules.
+OLD_MASKS = ("attn.bias", "attn.masked_bias")
+
+
+class Standing(Record):
+    """What is there before the step begins and after it ends, and the parameters that are trained.
+
+    `adapters`: bytes of the adapters, which are in `weights` too.
+    """
+
+    __slots__ = ("adapters", "buffers", "gradients", "optimizer", "trained", "weights")
+
+    def __init__(
+        self,
+        weights: Dim,
+        buffers: Dim,
+        gradients: Dim,
+        optimizer: Dim,
+        trained: list[Weight],
+        adapters: Dim = 0,
+    ) -> None:
+        self.weights = weights
+        self.buffers = buffers
+        self.gradients = gradients
+        self.optimizer = optimizer
+        self.trained = trained
+        self.adapters = adapters
+
+
+def standing(
+    rows: Sequence[Row], settings: Settings, optimizer: Optimizer, *, master_weights: bool = False
+) -> Standing:
+    """Weights, buffers, gradients and optimizer state of the rows of a tree."""
+    width = 2 if settings.precision == "bf16" else 4
+    weights: Dim = 0
+    buffers: Dim = 0
+    trained: list[Weight] = []
+    for row in registered(rows):
+        leaf = row.leaf
+        if isinstance(leaf, Buffer) and leaf.tied_to is None and not row.name.endswith(OLD_MASKS):
+            buffers = buffers + row.numel * row.copies * buffer_bytes(row.name)
+        if not isinstance(leaf, Param) or leaf.tied_to is not None:
+            continue
+        weights = weights + row.numel * row.copies * width
+        if settings.lora is None and leaf.trainable and not _frozen(row.name, settings.frozen):
+            shape = tuple(axis.size for axis in leaf.axes)
+            hidden = leaf.use == "matmul" and row.component not in ("head", "embedding", "position")
+            trained.append(Weight(shape, row.copies, width, hidden))
+    added: Dim = 0
+    if settings.lora is not None:
+        for adapter in adapters(rows, settings.lora):
+            added = added + adapter.params * adapter.copies * 4
+            trained += [Weight((size,), adapter.copies, 4, False) for size in adapter.sizes]
+    gradients: Dim = 0
+    state: Dim = 0
+    for weight in trained:
+        gradients = gradients + weight.numel * weight.copies * weight.n_bytes
+        kept = weight
+        if master_weights:
+            state = state + weight.numel * weight.copies * 4
+            kept = Weight(weight.shape, weight.copies, 4, weight.is_hidden_matrix)
+        state = state + optimizer.state(kept) * weight.copies
+    return Standing(weights + added, buffers, gradients, state, trained, added)
+
+
+def buffer_bytes(name: str) -> int:
+    """Bytes of an element of a buffer: places and types are whole numbers of 64 bits."""
+    return 8 if name.endswith("_ids") else BUFFER_BYTES
+
+
+def _frozen(name: str, frozen: Sequence[str]) -> bool:
+    return any(name.replace(".{}", "") == part or name.startswith(f"{part}.") for part in frozen)
+
+
+def step_extra(optimizer: Optimizer, numbers: Standing, there: Standing, *, foreach: bool) -> Dim:
+    """What the optimizer's step holds for a moment; the numbers say for which parameter it is the most."""
+    if not optimizer.step_copies:
+        return 0
+    if foreach:
+        # The roots of all second moments at once.
+        return there.gradients
+    _, place = step_bytes(optimizer, [weight.numel * weight.n_bytes for weight in numbers.trained])
+    weight, before = there.trained[place], there.trained[place - 1]
+    return 2 * weight.numel * weight.n_bytes + (before.numel * before.n_bytes if place else 0)

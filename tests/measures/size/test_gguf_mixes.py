@@ -1,0 +1,217 @@
+"""GGUF: llama.cpp's own figures for its mixes, its names, its fallbacks, and files of the gguf library."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sizer
+from sizer.errors import InvalidConfig
+
+CONFIGS = Path(__file__).parents[2] / "fixtures" / "configs"
+
+# Bits a weight of Llama-3.1-8B, and whether with an importance matrix.
+# ggml-org/llama.cpp, tools/quantize/README.md, table of Llama-3.1-8B; the 16-bit row has fp32 norms.
+TABLE = [
+    ("iq1_s", 2.0042, True),
+    ("iq1_m", 2.1460, True),
+    ("iq2_xxs", 2.3824, True),
+    ("iq2_xs", 2.5882, True),
+    ("iq2_s", 2.7403, True),
+    ("iq2_m", 2.9294, True),
+    ("iq3_xxs", 3.2548, True),
+    ("iq3_xs", 3.4977, True),
+    ("iq3_s", 3.6606, False),
+    ("iq3_m", 3.7628, False),
+    ("iq4_xs", 4.4597, False),
+    ("iq4_nl", 4.6818, False),
+    ("q2_k_s", 2.9697, True),
+    ("q2_k", 3.1593, False),
+    ("q3_k_s", 3.6429, False),
+    ("q3_k_l", 4.2979, False),
+    ("q4_k_s", 4.6672, False),
+    ("q4_k_m", 4.8944, False),
+    ("q5_k_s", 5.5704, False),
+    ("q5_k_m", 5.7036, False),
+    ("q6_k", 6.5633, False),
+    ("q8_0", 8.5008, False),
+    ("fp16", 16.0005, False),
+]
+
+
+@pytest.fixture(scope="module")
+def llama() -> Any:
+    return sizer.load(CONFIGS / "llama-3.1-8b-instruct.json")
+
+
+@pytest.mark.parametrize(("quant", "bits", "imatrix"), TABLE, ids=[row[0] for row in TABLE])
+def test_bits_a_weight_as_llama_cpp_states_them(llama: Any, quant: str, bits: float, imatrix: bool) -> None:
+    found = llama.size(quant=quant, container="gguf", imatrix=imatrix)
+
+    assert round(found.data_bytes * 8 / 8_030_261_248, 4) == bits
+    assert found.label == "exact"
+
+
+def test_llama_70b_as_a_log_states_it() -> None:
+    # ollama/ollama PR #6279: 37.22 GiB, 4.53 bits a weight.
+    found = sizer.load("llama-3-70b").size(quant="q4_0")
+
+    assert (round(found.data_bytes / 2**30, 2), round(found.bits_per_weight, 2)) == (37.22, 4.53)
+
+
+def test_an_encoder_without_its_pooler() -> None:
+    # bge-small in llama.cpp's logs: 33,212,160 params, 63.84 MiB, 16.12 bits a weight.
+    sizes = {
+        "hidden_size": 384,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+    }
+    model = sizer.load({"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 30522, **sizes})
+    found = model.size(quant="fp16", container="gguf")
+
+    assert sum(prod(t.shape) for t in found.tensors()) == 33_212_160
+    assert round(found.data_bytes / 2**20, 2) == 63.84
+    assert round(found.data_bytes * 8 / 33_212_160, 2) == 16.12
+
+
+# A preset for each model type, and llama.cpp's name of its architecture.
+ARCHITECTURES = [
+    ("gpt2-small", "gpt2"),
+    ("llama-3-8b", "llama"),
+    ("mixtral-8x7b", "llama"),
+    ("qwen2.5-7b", "qwen2"),
+    ("qwen3-8b", "qwen3"),
+    ("qwen3-30b-a3b", "qwen3moe"),
+    ("gemma-2-9b", "gemma2"),
+    ("phi-2", "phi2"),
+    ("falcon-40b", "falcon"),
+    ("bloom-7b1", "bloom"),
+    ("pythia-1b", "gptneox"),
+    ("deepseek-v2-lite", "deepseek2"),
+    ("deepseek-v3", "deepseek2"),
+    ("olmo-2-7b", "olmo2"),
+    ("gpt-oss-20b", "gpt-oss"),
+    ("bert-base", "bert"),
+    ("t5-base", "t5"),
+    ("mamba-2.8b", "mamba"),
+]
+# What the library's table of names leaves to the converter: splits, and tensors renamed in it.
+OWN = ("gate_up_proj", "_bias", "kv_b_proj", "e_score", "embeddings_layernorm", "post_attention_layernorm")
+
+
+@pytest.mark.parametrize(("preset", "architecture"), ARCHITECTURES, ids=[row[0] for row in ARCHITECTURES])
+def test_names_are_those_of_the_gguf_library(preset: str, architecture: str) -> None:
+    gguf = pytest.importorskip("gguf")
+    from sizer.measures.size.gguf_names import renamed
+    from sizer.measures.size.rows import shape_of, stored_rows
+
+    kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
+    model = sizer.load(preset)
+    model_type = (model.hf_config or {}).get("model_type", model.architecture)
+    table = gguf.get_tensor_name_map(kinds[architecture], 200)
+    compared = 0
+    for row in stored_rows(model):
+        if row.name.endswith(OWN) or any(part in row.name for part in OWN) or "pooler" in row.name:
+            continue
+        name = row.name.replace("{}", "0", 1).replace(".{}.", ".")
+        theirs = table.get_name(name, try_suffixes=(".weight", ".bias"))
+        ours = renamed(row.name, shape_of(row), 1, model_type, model.config)
+        assert theirs is not None, row.name
+        assert ours is not None, row.name
+        # Experts in one tensor have no `.weight` in a checkpoint; the converter adds it.
+        assert [one.name.replace("{}", "0").removesuffix(".weight") for one in ours] == [
+            theirs.removesuffix(".weight")
+        ]
+        compared += 1
+    assert compared > 5
+
+
+def test_types_of_ggml_have_the_sizes_of_the_library() -> None:
+    gguf = pytest.importorskip("gguf")
+    from sizer.measures.size.gguf import BLOCKS
+
+    theirs = {kind.name.lower(): size for kind, size in gguf.GGML_QUANT_SIZES.items()}
+    compared = [name for name in BLOCKS if name in theirs]
+
+    assert len(compared) > 25
+    assert {name: BLOCKS[name] for name in compared} == {name: theirs[name] for name in compared}
+
+
+@pytest.mark.parametrize("kind", ["F16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0"])
+def test_a_file_of_the_library_has_the_predicted_bytes(tmp_path: Path, kind: str) -> None:
+    gguf = pytest.importorskip("gguf")
+    numpy = pytest.importorskip("numpy")
+    sizes = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = {"model_type": "llama", "vocab_size": 301, "num_key_value_heads": 2, **sizes}
+    model = sizer.load({**config, "tie_word_embeddings": False})
+    path = tmp_path / "m.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_token_list(["a", "bc"] * 40)
+    writer.add_block_count(2)
+    quant = "fp16" if kind == "F16" else kind.lower()
+    found = model.size(quant=quant, container="gguf", pure=kind != "F16")
+    types = {"fp32": "F32", "fp16": "F16"}
+    for tensor in found.tensors():
+        dtype = gguf.GGMLQuantizationType[types.get(tensor.dtype, tensor.dtype.upper())]
+        data = gguf.quants.quantize(numpy.zeros(tensor.shape, numpy.float32), dtype)
+        assert data.nbytes == tensor.bytes
+        writer.add_tensor(tensor.name, data, raw_dtype=dtype)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    # Three keys, by the format's definition: architecture, tokens, block count.
+    text = [8 + len("general.architecture") + 4 + 8 + len("llama")]
+    text += [8 + len("tokenizer.ggml.tokens") + 4 + 4 + 8 + 40 * (8 + 1 + 8 + 2)]
+    text += [8 + len("llama.block_count") + 4 + 4]
+
+    whole = model.size(quant=quant, container="gguf", pure=kind != "F16", metadata_bytes=sum(text))
+
+    assert whole.bytes == path.stat().st_size
+    read = sizer.load_checkpoint(path)
+    assert read.count().total == model.count().total
+    assert {(t.name, t.shape, t.bytes) for t in read.stored} == {
+        (t.name, t.shape, t.bytes) for t in found.tensors()
+    }
+
+
+def types_of(model: Any, quant: str, **options: Any) -> dict[str, str]:
+    return {t.name: t.dtype for t in model.size(quant=quant, container="gguf", **options).tensors()}
+
+
+def test_rows_that_are_no_whole_blocks_get_another_type() -> None:
+    # llama.cpp, `tensor_type_fallback`: Q4_K → Q5_0, Q6_K → Q8_0; 1,600 is no multiple of 256.
+    found = types_of(sizer.load("gpt2-xl"), "q4_k_m")
+
+    assert found["blk.10.ffn_up.weight"] == "q5_0"
+    assert found["blk.0.attn_qkv.weight"] == "q8_0"
+    # Without a head of its own the embedding takes the type of one, Q8_0 where Q6_K does not fit.
+    assert found["token_embd.weight"] == "q8_0"
+    assert found["position_embd.weight"] == "fp32"
+
+
+def test_where_no_type_fits_it_says_so() -> None:
+    model = sizer.load("mamba-130m")
+    with pytest.raises(InvalidConfig, match=r"blk\.0\.ssm_dt\.weight: rows of 48 .* no other type for q8_0"):
+        model.size(quant="q8_0")
+
+    assert types_of(model, "q8_0", skip=["ssm_dt"])["blk.0.ssm_dt.weight"] == "bf16"
+
+
+def test_facts_of_a_model_that_the_mix_asks_for() -> None:
+    # `llama_tensor_get_type_impl`: eight experts put values and keys in Q8_0, attention's output in Q5_K.
+    mixtral = types_of(sizer.load("mixtral-8x7b"), "q4_k_m")
+    assert [
+        mixtral[f"blk.9.{part}.weight"] for part in ("attn_v", "attn_k", "attn_output", "ffn_gate_inp")
+    ] == [*("q8_0", "q8_0", "q5_k", "fp32")]
+    # 70B: values that would be Q4_K are Q5_K. Falcon: its head is Q8_0.
+    assert types_of(sizer.load("llama-3-70b"), "q4_k_m")["blk.10.attn_v.weight"] == "q5_k"
+    assert types_of(sizer.load("falcon-40b"), "q4_k_m")["output.weight"] == "q8_0"
+    # 32 layers: more bits in the first four, the last four, and every third between.
+    llama = types_of(sizer.load("llama-3-8b"), "q4_k_m")
+    wide = [i for i in range(32) if llama[f"blk.{i}.ffn_down.weight"] == "q6_k"]
+    assert wide == [0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31]
