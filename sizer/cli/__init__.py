@@ -28,6 +28,7 @@ COMMANDS = {
     "memory": "The memory of a training step, or of inference.",
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
+    "check": "Check the totals that a repository expects, for CI.",
     "verify": "Compare the count with the real torch module.",
 }
 

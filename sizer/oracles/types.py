@@ -12,6 +12,8 @@ from sizer.sources.presets import directory
 
 # What makes a model type one of text: a class with one of these tasks.
 TEXT = ("causal", "masked", "seq2seq")
+# The tasks whose classes are verified: those of text, and what else is built on a model of text.
+TASKS = (*TEXT, "base", "pretraining", "sequence", "token", "qa", "choice", "next_sentence")
 _BERT = {"model_type": "bert"}
 _HEADS = {"head_dim": 128}
 _ROPE = {"rope_theta": 10000.0, "rope_type": "default"}
@@ -36,6 +38,7 @@ NEEDED: dict[str, dict[str, Any]] = {
         "encoder": _BERT,
         "decoder": {**_BERT, "is_decoder": True, "add_cross_attention": True},
     },
+    "emu3": {"vocabulary_map": {"<image>": 151_851}},
     "esm": {"vocab_size": 33},
     "gemma4_assistant": {
         "text_config": {
@@ -64,7 +67,7 @@ def text_types() -> Iterator[tuple[str, str]]:
             record = json.loads(line)
             classes = record.get("classes", {})
             if record.get("model_type") in HF_MODULES and any(task in classes for task in TEXT):
-                for cls in dict.fromkeys(cls for task in TEXT for cls in classes.get(task, ())):
+                for cls in dict.fromkeys(cls for task in TASKS for cls in classes.get(task, ())):
                     yield record["model_type"], cls
 
 
