@@ -102,6 +102,9 @@ def _single(what: str, checkpoint: str | None) -> str:
 
 def _watched(outcomes: Iterable[Any], n: int) -> Iterator[Any]:
     """The outcomes, with a bar on standard error where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from outcomes
+        return
     with click.progressbar(
         outcomes, length=n, label="verifying", file=sys.stderr, item_show_func=lambda o: o and o.name
     ) as bar:

@@ -88,9 +88,9 @@ def outcome(target: Target, level: str) -> Outcome:
             model = loading.from_preset(target.name)
         found = differences(model, level=level)
     except oracle.NoModule as error:
-        return Outcome(target.label, "no module", reason=str(error), versions=oracle.versions())
+        return Outcome(target.label, "no module", reason=str(error))
     except SizerError as error:
-        return Outcome(target.label, "error", reason=str(error), versions=oracle.versions())
+        return Outcome(target.label, "error", reason=str(error))
     word = "differs" if found else "equal"
     return Outcome(target.label, word, int(model.count().total), found, versions=oracle.versions())
 

@@ -30,12 +30,12 @@ class NoModule(BadInput):
 
 def build(model: Model) -> Any:
     """The module that a model describes: transformers' class, or torch's own."""
-    torch = _import_torch()
     if model.hf_config is None and model.architecture not in REFERENCES:
         raise NoModule(
             f"{model.name}: no public torch module is known for the architecture {model.architecture!r}, "
             "so there is nothing to compare with"
         )
+    torch = _import_torch()
     with torch.device("meta"):
         if model.hf_config is not None:
             return transformers_module(model.hf_config, model.hf_class)

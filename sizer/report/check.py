@@ -116,7 +116,7 @@ def text(done: Checked) -> str:
     good = [r for r in done.results if r.ok]
     numbers = sum(r.compared for r in good)
     n_entries = len(done.results) + len(done.watched.wrong)
-    said = [f"{len(good)} of {n_entries} models as expected, {numbers:,} numbers"]
+    said = [f"{len(good)} of {n_entries} models as expected{f', {numbers:,} numbers' if good else ''}"]
     if bad and not done.written:
         said.append("if this is meant: sizer check --update")
     parts.append("\n".join(said))

@@ -38,6 +38,7 @@ def report(
     done = verify(model, level=level, checkpoint=checkpoint, module=module, dtype=dtype)
     versions = oracle.versions()
     n_found = sum(len(c.differences) for c in done)
+    found_in_all = f"{n_found} difference{'s' * (n_found != 1)}"
     compared = [c for c in done if not any(note.startswith("not compared") for note in c.notes)]
 
     def view() -> View:
@@ -52,7 +53,7 @@ def report(
         more = len(rows) - MOST_SHOWN
         return View(
             table=Table(("against", "difference", "name", "sizer", "found"), rows[:MOST_SHOWN]),
-            above=[f"{model.name}: {n_found} differences ({level}; {against})"],
+            above=[f"{model.name}: {found_in_all} ({level}; {against})"],
             below=[*([f"… and {more} more (--json lists all)"] if more > 0 else []), *asides],
             notes=notes(model),
         )
@@ -76,7 +77,7 @@ def report(
             for c in compared
         ]
 
-    answer = Report("equal" if not n_found else f"{n_found} differences", document, view, int(bool(n_found)))
+    answer = Report("equal" if not n_found else found_in_all, document, view, int(bool(n_found)))
     return save_to(save, answer, "sizer verify", cases)
 
 

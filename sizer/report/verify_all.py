@@ -51,7 +51,7 @@ def report(
 def summary(outcomes: list[Outcome], *, level: str) -> Report:
     """The outcomes as an answer: totals, and a row for each that is not equal."""
     bad = [o for o in outcomes if not o.ok]
-    versions = outcomes[0].versions if outcomes else {}
+    versions = next((o.versions for o in outcomes if o.versions), {})
     numbers = {
         word: sum(o.result == result for o in outcomes)
         for word, result in (

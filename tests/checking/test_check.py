@@ -342,9 +342,8 @@ def test_a_model_that_expects_nothing_gets_its_total(sizer_cli: Run, team: Path)
 
 def test_a_config_with_code_of_its_own_is_never_imported(sizer_cli: Run, team: Path) -> None:
     (team / "evil.py").write_text("open('imported', 'w')\n")
-    (team / "small.json").write_text(
-        '{"model_type": "gpt2", "auto_map": {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil:Model"}}'
-    )
+    auto_map = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil:Model"}
+    (team / "small.json").write_text(json.dumps({"model_type": "gpt2", "auto_map": auto_map}))
 
     assert sizer_cli("check", "ours")[0] == 0
     assert not (team / "imported").exists()
