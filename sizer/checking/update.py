@@ -54,9 +54,7 @@ def _rewritten(watched: Watched, done: list[Result]) -> tuple[int, str]:
         import tomlkit
     except ImportError:
         raise MissingExtra("check", "rewriting a file with its comments") from None
-    # The text as it is, with its own ends of lines.
-    with open(watched.path, encoding="utf-8", newline="") as file:
-        document: Any = tomlkit.parse(file.read())
+    document: Any = tomlkit.parse(watched.text)
     tables = document
     if os.path.basename(watched.path) == "pyproject.toml":
         tables = document["tool"]["sizer"]
@@ -70,7 +68,7 @@ def _rewritten(watched: Watched, done: list[Result]) -> tuple[int, str]:
                 del table["components"][quantity.partition(".")[2]]
             else:
                 _set(table, quantity, value)
-    return numbers, str(tomlkit.dumps(document))
+    return numbers, str(document.as_string())
 
 
 def _wanted(result: Result) -> dict[str, int | None]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sizer.core.fold import ranges
 from sizer.core.record import Record
-from sizer.errors import BadInput, clip
+from sizer.errors import BadInput, shown
 
 
 class LiveTensor(Record):
@@ -136,7 +136,7 @@ def count_module(module: Any) -> ModuleCount:
     """Count a live torch module, on any device, `meta` too; nothing of it is read or changed."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
-        raise BadInput(f"count_module takes a torch.nn.Module, and {clip(repr(module))} is none")
+        raise BadInput(f"count_module takes a torch.nn.Module, and {shown(module)} is none")
     first: dict[int, str] = {}
     tensors: list[LiveTensor] = []
     ids: dict[Any, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import subprocess
@@ -338,6 +339,54 @@ def test_a_model_that_expects_nothing_gets_its_total(sizer_cli: Run, team: Path)
     assert (
         team / "sizer.toml"
     ).read_text() == '[[model]]\npreset = "gpt2-small" # new\nparams = 124_439_808\n'
+
+
+def test_whoever_lists_all_components_gets_all(sizer_cli: Run, team: Path) -> None:
+    whole = "{ embedding = 38_597_376, position = 786_432, attention = 28_348_416, "
+    whole += "mlp = 56_669_184, norm = 38_400"
+    text = f'[[model]]\nconfig = "small.json"\nparams = 124_439_808\ncomponents = {whole} }}\n'
+    (team / "sizer.toml").write_text(text)
+    (team / "small.json").write_text('{"model_type": "gpt2", "tie_word_embeddings": false}')
+    assert sizer_cli("check", "--update")[0] == 0
+
+    # An untied head is a table of 50,257 rows of 768 once more.
+    untied = text.replace("124_439_808", "163_037_184").replace("38_400 }", "38_400, head = 38_597_376}")
+    assert (team / "sizer.toml").read_text().replace(" }", "}") == untied.replace(" }", "}")
+
+    (team / "small.json").write_text('{"model_type": "gpt2"}')
+    assert sizer_cli("check", "--update")[0] == 0
+    assert "head" not in (team / "sizer.toml").read_text()
+    assert sizer_cli("check") == (0, "1 of 1 models as expected, 6 numbers\n", "")
+
+
+def write_file(path: Path, tensors: dict[str, tuple[str, list[int]]]) -> None:
+    """A safetensors file by its definition: the length of the header, the header, the bytes."""
+    header, at = {}, 0
+    for name, (dtype, shape) in tensors.items():
+        size = {"F32": 4, "BF16": 2}[dtype] * math.prod(shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(at))
+
+
+def test_a_checkpoint(sizer_cli: Run, team: Path) -> None:
+    (team / "sizer.toml").write_text(
+        '[[model]]\ncheckpoint = "w.safetensors"\nparams = 72\nweights = { bytes = 160 }\n'
+    )
+    blocks = {f"layers.{i}.mlp.up_proj.weight": ("BF16", [4, 8]) for i in range(2)}
+    write_file(team / "w.safetensors", {**blocks, "norm.weight": ("F32", [8])})
+    assert sizer_cli("check", "--update")[1].startswith("sizer.toml: 0 numbers rewritten; sizer.lock written")
+
+    write_file(team / "w.safetensors", {**blocks, "norm.weight": ("BF16", [8])})
+    out = sizer_cli("check")[1]
+    assert "weights.bytes       160    144         -16" in out
+    assert "~ norm.weight  [8] fp32 → [8] bf16" in out
+
+    (team / "w.safetensors").write_bytes((team / "w.safetensors").read_bytes()[:-1])
+    code, _, err = sizer_cli("check")
+    assert code == 2
+    assert "is not complete" in err
 
 
 def test_a_config_with_code_of_its_own_is_never_imported(sizer_cli: Run, team: Path) -> None:
