@@ -116,7 +116,8 @@ def text(done: Checked) -> str:
     good = [r for r in done.results if r.ok]
     numbers = sum(r.compared for r in good)
     n_entries = len(done.results) + len(done.watched.wrong)
-    said = [f"{len(good)} of {n_entries} models as expected{f', {numbers:,} numbers' if good else ''}"]
+    counted = f", {numbers:,} number{'s' * (numbers != 1)}" if good else ""
+    said = [f"{len(good)} of {n_entries} models as expected{counted}"]
     if bad and not done.written:
         said.append("if this is meant: sizer check --update")
     parts.append("\n".join(said))
@@ -134,9 +135,13 @@ def _lines(done: Checked, result: Result) -> list[str]:
         lines += [f"  {change}" for change in result.tensors[:MOST_TENSORS]]
         if len(result.tensors) > MOST_TENSORS:
             lines.append(f"  … and {len(result.tensors) - MOST_TENSORS} more (--format json lists all)")
-    elif done.watched.lock and not result.locked and any(d.quantity in COUNTS for d in result.differences):
+    elif done.watched.lock and any(d.quantity in COUNTS and not d.limit for d in result.differences):
         name = os.path.basename(done.watched.lock_path)
-        lines.append(f"  which tensor changed is not known: it is not in {name}, which --update writes")
+        lines.append(
+            f"  the tensors are those of {name}, so the expected number is what changed"
+            if result.locked
+            else f"  which tensor changed is not known: it is not in {name}, which --update writes"
+        )
     return lines
 
 

@@ -99,6 +99,13 @@ def test_without_a_lock_the_answer_says_so(sizer_cli: Run, team: Path) -> None:
     assert "sizer.lock" in out
 
 
+def test_an_expectation_that_was_edited(sizer_cli: Run, team: Path) -> None:
+    sizer_cli("check", "--update")
+    (team / "sizer.toml").write_text(FILE.replace("124_439_808", "124_439_809"))
+
+    assert "the tensors are those of sizer.lock" in sizer_cli("check")[1]
+
+
 def test_a_lock_is_not_wanted(sizer_cli: Run, team: Path) -> None:
     (team / "sizer.toml").write_text("lock = false\n" + FILE)
 
