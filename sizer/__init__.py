@@ -16,9 +16,19 @@ if TYPE_CHECKING:
     from sizer.errors import SizerError
     from sizer.loading import load
     from sizer.model import Model
+    from sizer.report.summary import summary
     from sizer.sources.presets import presets
 
-__all__ = ["Checkpoint", "Model", "SizerError", "__version__", "load", "load_checkpoint", "presets"]
+__all__ = [
+    "Checkpoint",
+    "Model",
+    "SizerError",
+    "__version__",
+    "load",
+    "load_checkpoint",
+    "presets",
+    "summary",
+]
 
 _HOMES = {
     "Checkpoint": "sizer.checkpoint",
@@ -27,6 +37,7 @@ _HOMES = {
     "load": "sizer.loading",
     "load_checkpoint": "sizer.checkpoint",
     "presets": "sizer.sources.presets",
+    "summary": "sizer.report.summary",
 }
 
 

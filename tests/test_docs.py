@@ -50,9 +50,11 @@ def test_a_page_shows_what_is_printed(
     """The blocks of a page run in order in one empty folder.
 
     A block with `title="NAME"` is a file. Below a command stands what it prints, on standard error
-    too, and `# exit 1` where its answer is no.
+    too, and `# exit 1` where its answer is no. `<!-- needs: torch -->` names what a page cannot do without.
     """
     monkeypatch.chdir(tmp_path)
+    for module in re.findall(r"<!-- needs: (\w+) -->", path.read_text()):
+        pytest.importorskip(module)
     for info, body in re.findall(r"^```(\S[^\n]*)\n(.*?)^```$", path.read_text(), flags=re.S | re.M):
         if title := re.search(r'title="([^"]+)"', info):
             file = tmp_path / title[1]

@@ -54,7 +54,10 @@ def test_public_names_change_only_on_purpose() -> None:
     assert (
         sorted(sizer.__all__)
         == sizer.__all__
-        == [*("Checkpoint", "Model", "SizerError", "__version__", "load", "load_checkpoint", "presets")]
+        == [
+            *("Checkpoint", "Model", "SizerError", "__version__"),
+            *("load", "load_checkpoint", "presets", "summary"),
+        ]
     )
     assert all(hasattr(sizer, name) for name in sizer.__all__)
     with pytest.raises(AttributeError):
@@ -73,8 +76,9 @@ LAYERS = [
     ["sizer.checkpoint"],
     ["sizer.planning"],
     ["sizer.oracles"],
+    ["sizer.checking"],
     ["sizer.report"],
-    ["sizer.cli", "sizer.service", "sizer.__main__"],
+    ["sizer.cli", "sizer.service", "sizer.testing", "sizer.__main__"],
 ]
 
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "scaling": "The best size for a budget, by published scaling laws.",
     "presets": "List and show the models that are known by name.",
     "hardware": "List and show the accelerators that are known by name.",
+    "check": "Check the totals that a repository expects, for CI.",
     "verify": "Compare the count with the real torch module.",
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sizer.measures.tensors import Tensor
@@ -13,7 +14,8 @@ LEVELS = ("total", "component", "names")
 class Found(NamedTuple):
     """A tensor of the other side: its name, its shape, and the first name of its storage.
 
-    `kind` is "param" or "buffer"; `trainable` whether a gradient may change it.
+    `kind` is "param" or "buffer"; `trainable` whether a gradient may change it; `dtype` is empty where
+    it says nothing, as of packed weights.
     """
 
     name: str
@@ -21,6 +23,8 @@ class Found(NamedTuple):
     kind: str = "param"
     tied_to: str | None = None
     trainable: bool = True
+    dtype: str = ""
+    persistent: bool = True
 
 
 class Difference(NamedTuple):
@@ -36,7 +40,7 @@ def compare(ours: Iterable[Tensor], theirs: Iterable[Found], *, level: str = "na
     """What differs between our tensors and those of the other side; nothing means equal."""
     mine, other = list(ours), list(theirs)
     if level == "names":
-        return [*_names(mine, other), *_ties(mine, other)]
+        return [*_twice(mine, other), *_names(mine, other), *_ties(mine, other)]
     mine_by, other_by = _totals(mine), _totals(other)
     differences = [
         Difference("total", kind, f"{mine_by.get(kind, 0):,}", f"{other_by.get(kind, 0):,}")
@@ -46,6 +50,32 @@ def compare(ours: Iterable[Tensor], theirs: Iterable[Found], *, level: str = "na
     if level == "component":
         differences += _components(mine, other)
     return differences
+
+
+def odd_dtypes(found: Iterable[Found], *, wanted: str = "", fp32: Sequence[str] = ()) -> list[Difference]:
+    """Parameters of another type than the one wanted, or than most of them.
+
+    `fp32`: parts of names that the class keeps in 32 bits whatever the others are.
+    """
+    params = [t for t in found if t.kind == "param" and t.tied_to is None and t.dtype]
+    if not params:
+        return []
+    most = wanted or Counter(t.dtype for t in params).most_common(1)[0][0]
+    return [
+        Difference("dtype", t.name, most, t.dtype)
+        for t in params
+        if t.dtype != most and not (t.dtype in ("float32", "fp32") and any(part in t.name for part in fp32))
+    ]
+
+
+def _twice(ours: list[Tensor], theirs: list[Found]) -> list[Difference]:
+    """A name that one side has more than once, such as a router counted twice."""
+    mine, other = Counter(t.name for t in ours), Counter(t.name for t in theirs)
+    return [
+        Difference("twice", name, f"{mine[name]} times", f"{other[name]} times")
+        for name in {**mine, **other}
+        if mine[name] > 1 or other[name] > 1
+    ]
 
 
 def _names(ours: list[Tensor], theirs: list[Found]) -> list[Difference]:

@@ -16,31 +16,26 @@ if TYPE_CHECKING:
 
 def tensors(module: Any) -> list[Found]:
     """The parameters and buffers of a module, ties told by identity."""
-    found: list[Found] = []
-    first: dict[int, str] = {}
-    for kind, named in (("param", module.named_parameters), ("buffer", module.named_buffers)):
-        for name, tensor in named(remove_duplicate=False):
-            tied_to = first.setdefault(id(tensor), name)
-            found.append(
-                Found(
-                    name,
-                    tuple(tensor.shape),
-                    kind,
-                    None if tied_to == name else tied_to,
-                    bool(tensor.requires_grad) or kind == "buffer",
-                )
-            )
-    return found
+    from sizer.oracles.ledger import count_module
+
+    return [
+        Found(t.name, t.shape, t.kind, t.tied_to, t.trainable or t.kind == "buffer", t.dtype, t.persistent)
+        for t in count_module(module).tensors
+    ]
+
+
+class NoModule(BadInput):
+    """There is no public module of this model, so nothing to compare it with."""
 
 
 def build(model: Model) -> Any:
     """The module that a model describes: transformers' class, or torch's own."""
-    torch = _import_torch()
     if model.hf_config is None and model.architecture not in REFERENCES:
-        raise BadInput(
+        raise NoModule(
             f"{model.name}: no public torch module is known for the architecture {model.architecture!r}, "
             "so there is nothing to compare with"
         )
+    torch = _import_torch()
     with torch.device("meta"):
         if model.hf_config is not None:
             return transformers_module(model.hf_config, model.hf_class)
@@ -65,12 +60,27 @@ def transformers_module(values: dict[str, Any], cls: str) -> Any:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if values["model_type"] not in CONFIG_MAPPING:
-        raise BadInput(
+        raise NoModule(
             f"{values['model_type']} models run on code of their own repository, which sizer never runs, "
             "so there is no torch module to compare with"
         )
-    config = CONFIG_MAPPING[values["model_type"]].from_dict(dict(values))
-    return getattr(transformers, cls)(config)
+    config = _configured(CONFIG_MAPPING[values["model_type"]], values, values["model_type"])
+    found = getattr(transformers, cls, None)
+    if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
+        raise NoModule(f"{cls} is no class of transformers, so there is no torch module to compare with")
+    return built(found, config)
+
+
+def built(kind: Any, config: Any) -> Any:
+    """A class of transformers with its configuration: of the whole model, or of the part it builds."""
+    wanted = getattr(kind, "config_class", None) or type(config)
+    if not isinstance(config, wanted):
+        parts = (getattr(config, name, None) for name in type(config).sub_configs)
+        config = next((part for part in parts if isinstance(part, wanted)), config)
+    try:
+        return kind(config)
+    except Exception as error:
+        raise BadInput(f"transformers cannot build {kind.__name__}: {clip(error, 200)}") from None
 
 
 def build_from_config(values: Mapping[str, Any], cls: str | None, name: str) -> Any:
@@ -95,10 +105,28 @@ def build_from_config(values: Mapping[str, Any], cls: str | None, name: str) -> 
 
 
 def _configured(kind: Any, values: Mapping[str, Any], name: str) -> Any:
+    """A configuration of transformers, or its refusal in one line."""
     try:
-        return kind.from_dict(dict(values))
+        return kind.from_dict(_inert(dict(values)))
     except Exception as error:
         raise BadInput(f"{name}: transformers refuses this configuration: {clip(error)}") from None
+
+
+# Keys that name code: classes of a repository, kernels of a hub. None decides a size.
+_CODE = frozenset(
+    [
+        "auto_map",
+        *("attn_implementation", "_attn_implementation", "_attn_implementation_internal"),
+        *("experts_implementation", "_experts_implementation", "_experts_implementation_internal"),
+    ]
+)
+
+
+def _inert(value: Any) -> Any:
+    """A configuration without what names code, at any depth."""
+    if isinstance(value, dict):
+        return {key: _inert(entry) for key, entry in value.items() if key not in _CODE}
+    return value
 
 
 def versions() -> dict[str, str]:
@@ -112,6 +140,7 @@ def versions() -> dict[str, str]:
 
 
 def _import_torch() -> Any:
+    """torch, which is imported only where it is asked for."""
     try:
         import torch
     except ImportError:
@@ -120,6 +149,7 @@ def _import_torch() -> Any:
 
 
 def _import_transformers() -> Any:
+    """transformers, offline and quiet."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         import transformers
@@ -131,7 +161,7 @@ def _import_transformers() -> Any:
 
 def _gpt2(c: Any) -> Any:
     if not (c.bias and c.qkv_bias):
-        raise BadInput(
+        raise NoModule(
             "transformers' GPT-2 always has its biases, so there is nothing to compare this variant with"
         )
     transformers = _import_transformers()

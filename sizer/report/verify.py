@@ -1,131 +1,94 @@
-"""`sizer verify`: our tensors against those of the real torch module."""
+"""`sizer verify`: our tensors against those of the real module, of a checkpoint, of a user's module."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from sizer import __version__
-from sizer.errors import SizerError
+from sizer.core.fold import fold
 from sizer.model import Model
 from sizer.oracles import torch as oracle
-from sizer.oracles.compare import Difference, Found, compare
+from sizer.oracles.compare import Difference
+from sizer.oracles.verify import Comparison, compare_with, differences, verify
 from sizer.report.count import head, notes
+from sizer.report.junit import Case
 from sizer.report.report import Report, Table, View
+from sizer.report.save import check_path, save_to
+
+__all__ = ["compare_with", "differences", "report", "rows_of"]
 
 MOST_SHOWN = 40
 
 
-def differences(model: Model, *, level: str = "names") -> list[Difference]:
-    """What differs between a model and the module it describes."""
-    return compare_with(model, oracle.tensors(oracle.build(model)), level=level)
+def report(
+    model: Model,
+    *,
+    level: str = "names",
+    checkpoint: str | None = None,
+    module: str | None = None,
+    dtype: str | None = None,
+    save: str | None = None,
+) -> Report:
+    """Equal, or a table of what differs; exit 1 where anything does.
 
-
-def compare_with(model: Model, theirs: Iterable[Found], *, level: str = "names") -> list[Difference]:
-    """What differs between a model and the tensors of a module."""
-    found = list(theirs)
-    ours = model.tensors(layout="transformers")
-    # The masks that old checkpoints carry are no part of today's modules.
-    names = {tensor.name for tensor in found}
-    ours = [
-        t for t in ours if t.kind == "param" or t.name in names or not t.persistent or not _is_mask(t.name)
-    ]
-    return compare(ours, found, level=level)
-
-
-def _is_mask(name: str) -> bool:
-    return name.endswith(("attn.bias", "att.mask"))
-
-
-def report(model: Model, *, level: str = "names") -> Report:
-    """Equal, or a table of what differs; exit 1 where anything does."""
-    found = differences(model, level=level)
+    `checkpoint`: a path, compared by its header. `module`: `package.module:factory`, compared in place
+    of the public module. `save`: a file to write the answer to as well: .json, .md or .xml (JUnit).
+    """
+    check_path(save)
+    done = verify(model, level=level, checkpoint=checkpoint, module=module, dtype=dtype)
     versions = oracle.versions()
+    n_found = sum(len(c.differences) for c in done)
+    found_in_all = f"{n_found} difference{'s' * (n_found != 1)}"
+    compared = [c for c in done if not any(note.startswith("not compared") for note in c.notes)]
 
     def view() -> View:
         against = ", ".join(f"{name} {version}" for name, version in versions.items())
-        if not found:
-            return View(
-                below=[f"{model.name}: equal, {model.count().total:,} parameters ({level}; {against})"],
-                notes=notes(model),
-            )
+        asides = [f"{c.against}: {note}" for c in done for note in c.notes]
+        if not n_found:
+            sides = [c.against for c in compared if c.against != "torch"]
+            with_sides = f" with {', '.join(sides)}" if sides else ""
+            line = f"{model.name}: equal{with_sides}, {model.count().total:,} parameters ({level}; {against})"
+            return View(below=[line, *asides], notes=notes(model))
+        rows = rows_of(done)
+        more = len(rows) - MOST_SHOWN
         return View(
-            table=Table(("difference", "name", "sizer", "torch"), [tuple(d) for d in found[:MOST_SHOWN]]),
-            above=[f"{model.name}: {len(found)} differences ({level}; {against})"],
-            below=[f"… and {len(found) - MOST_SHOWN} more (--json lists all)"]
-            if len(found) > MOST_SHOWN
-            else [],
+            table=Table(("against", "difference", "name", "sizer", "found"), rows[:MOST_SHOWN]),
+            above=[f"{model.name}: {found_in_all} ({level}; {against})"],
+            below=[*([f"… and {more} more (--json lists all)"] if more > 0 else []), *asides],
             notes=notes(model),
         )
 
     def document() -> dict[str, Any]:
         return {
             **head(model),
-            "ok": not found,
+            "ok": not n_found,
             "level": level,
-            "differences": [d._asdict() for d in found],
+            "compared_with": [c.against for c in compared],
+            "differences": [{**d._asdict(), "against": c.against} for c in done for d in c.differences],
+            "notes": {c.against: c.notes for c in done if c.notes},
             "versions": versions,
             "assumptions": model.assumptions,
             "sources": model.sources,
         }
 
-    return Report("equal" if not found else f"{len(found)} differences", document, view, int(bool(found)))
-
-
-class Outcome:
-    """What became of one model of many."""
-
-    def __init__(self, name: str, found: list[Difference], reason: str = "") -> None:
-        self.name = name
-        self.differences = found
-        self.reason = reason
-
-    @property
-    def word(self) -> str:
-        """In one word."""
-        return "nothing to compare with" if self.reason else "differs" if self.differences else "equal"
-
-
-def outcome(model: Model, *, level: str = "names") -> Outcome:
-    """One model of many: a reason, rather than an error, where it has no public module."""
-    try:
-        return Outcome(model.name, differences(model, level=level))
-    except SizerError as error:
-        return Outcome(model.name, [], str(error))
-
-
-def report_all(outcomes: list[Outcome], *, level: str) -> Report:
-    """All presets, a row each."""
-    bad = [o for o in outcomes if o.differences]
-
-    def view() -> View:
-        rows = [
-            (o.name, o.word, "; ".join(f"{d.kind} {d.name}" for d in o.differences[:2]) or o.reason)
-            for o in outcomes
+    def cases() -> list[Case]:
+        return [
+            Case(f"{model.name} × {c.against}", failure="\n".join(" ".join(r[1:]) for r in rows_of([c])))
+            for c in compared
         ]
-        equal = sum(o.word == "equal" for o in outcomes)
-        unknown = len(outcomes) - equal - len(bad)
-        return View(
-            table=Table(("model", "result", ""), rows),
-            below=[f"{equal} equal, {len(bad)} differ, {unknown} without a module ({level})"],
-        )
 
-    def document() -> dict[str, Any]:
-        return {
-            "sizer_version": __version__,
-            "ok": not bad,
-            "level": level,
-            "versions": oracle.versions(),
-            "models": [
-                {
-                    "model": o.name,
-                    "result": o.word,
-                    "reason": o.reason,
-                    "differences": [d._asdict() for d in o.differences],
-                }
-                for o in outcomes
-            ],
-            "differences": [{"model": o.name, **d._asdict()} for o in bad for d in o.differences],
-        }
+    answer = Report("equal" if not n_found else found_in_all, document, view, int(bool(n_found)))
+    return save_to(save, answer, "sizer verify", cases)
 
-    return Report("equal" if not bad else f"{len(bad)} differ", document, view, int(bool(bad)))
+
+def rows_of(done: Iterable[Comparison]) -> list[tuple[str, ...]]:
+    """What differs as rows of a table, equal layers as one."""
+    return [(c.against, *row) for c in done for row in folded(c.differences)]
+
+
+def folded(found: Iterable[Difference]) -> list[tuple[str, ...]]:
+    """Differences with one row for all names that differ in their indices alone."""
+    return [
+        (kind, name, ours, theirs)
+        for name, (kind, ours, theirs) in fold((d.name, (d.kind, d.ours, d.theirs)) for d in found)
+    ]
