@@ -29,6 +29,8 @@ COMMANDS = {
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",
+    "diff": "Compare two models, files of weights or modules, tensor by tensor.",
+    "reconcile": "Name what turns our number into somebody else's.",
 }
 
 

@@ -9,7 +9,7 @@ from sizer import __version__
 from sizer.errors import SizerError
 from sizer.model import Model
 from sizer.oracles import torch as oracle
-from sizer.oracles.compare import Difference, Found, compare
+from sizer.oracles.compare import Difference, Found, compare, is_old_mask
 from sizer.report.count import head, notes
 from sizer.report.report import Report, Table, View
 
@@ -28,13 +28,9 @@ def compare_with(model: Model, theirs: Iterable[Found], *, level: str = "names")
     # The masks that old checkpoints carry are no part of today's modules.
     names = {tensor.name for tensor in found}
     ours = [
-        t for t in ours if t.kind == "param" or t.name in names or not t.persistent or not _is_mask(t.name)
+        t for t in ours if t.kind == "param" or t.name in names or not t.persistent or not is_old_mask(t.name)
     ]
     return compare(ours, found, level=level)
-
-
-def _is_mask(name: str) -> bool:
-    return name.endswith(("attn.bias", "att.mask"))
 
 
 def report(model: Model, *, level: str = "names") -> Report:
