@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from sizer.core.record import Record
+from sizer.oracles.sides import Item, Side
 
-if TYPE_CHECKING:
-    from sizer.oracles.diff import Item, Side
-
-# What a class, a wrapper or a training script puts before the names of the same tensors.
-PREFIXES = (
-    "model.",
-    "transformer.",
-    "module.",
-    "_orig_mod.",
-    "base_model.",
-    "language_model.",
-    "backbone.",
-    "bert.",
-    "roberta.",
-    "distilbert.",
-    "electra.",
-    "albert.",
-    "deberta.",
-    "gpt_neox.",
-    "encoder.",
-    "decoder.",
-    "rwkv.",
-    "state_dict.",
+# What a class, a wrapper or a training script puts before the names of the same tensors, step by step.
+PREFIXES = frozenset(
+    (
+        *("model", "transformer", "language_model", "backbone", "encoder", "decoder"),
+        *("module", "_orig_mod", "base_model", "state_dict"),
+        *("bert", "roberta", "distilbert", "electra", "albert", "deberta", "gpt_neox", "rwkv"),
+    )
 )
+# Wrappers that lie around each other, and prefixes that are taken off one after the other.
+MOST_STEPS = 4
 MOST_PREFIXES = 3
 
 
@@ -89,8 +75,6 @@ def _readings(one: Side, other: Side) -> Iterable[tuple[list[Item], str]]:
 
 def _listed(one: Side, layout: str, mtp: bool) -> list[Item]:
     """The formula of a side, also of a module that stands for it."""
-    from sizer.oracles.diff import Side
-
     return Side("formula", one.name, model=one.model).items(layout=layout, mtp=mtp)
 
 
@@ -108,7 +92,7 @@ def _prefixed(ours: list[Item], theirs: list[Item]) -> Naming:
         for place, items, others in ((0, ours, theirs), (1, theirs, ours)):
             if shared == len(items):
                 continue
-            for prefix in PREFIXES:
+            for prefix in _known_prefixes(items):
                 changed = _stripped(items, prefix)
                 if changed is None:
                     continue
@@ -126,14 +110,25 @@ def _prefixed(ours: list[Item], theirs: list[Item]) -> Naming:
     return Naming(ours, theirs, shared, ", ".join(said))
 
 
+def _known_prefixes(items: list[Item]) -> list[str]:
+    """What stands before some names and is made of known steps alone, the shortest first."""
+    found: set[str] = set()
+    for item in items:
+        prefix = ""
+        for step in item.name.split(".", MOST_STEPS)[:MOST_STEPS]:
+            if step not in PREFIXES:
+                break
+            prefix += f"{step}."
+            found.add(prefix)
+    return sorted(found, key=lambda prefix: (len(prefix), prefix))
+
+
 def _shared(ours: list[Item], theirs: list[Item]) -> int:
     return len({i.name for i in ours} & {i.name for i in theirs})
 
 
 def _stripped(items: list[Item], prefix: str) -> list[Item] | None:
-    """Items without a prefix; nothing where none has it, or two would have one name."""
-    if not any(i.name.startswith(prefix) for i in items):
-        return None
+    """Items without a prefix; nothing where two would have one name."""
     changed = [
         i._replace(
             name=i.name.removeprefix(prefix),
@@ -163,7 +158,9 @@ def _is_index(step: str) -> bool:
     return step.isascii() and step.isdigit() and len(step) < 10
 
 
-def _folded(template: tuple[str, ...], found: list[tuple[tuple[int, ...], str]]) -> tuple[str, tuple[str, ...]]:
+def _folded(
+    template: tuple[str, ...], found: list[tuple[tuple[int, ...], str]]
+) -> tuple[str, tuple[str, ...]]:
     members = tuple(name for _, name in found)
     if len(found) == 1:
         return members[0], members

@@ -6,7 +6,8 @@ from typing import Any
 
 from sizer import __version__
 from sizer.errors import printable
-from sizer.oracles.diff import Comparison, Side, diff, side
+from sizer.oracles.diff import Comparison, diff
+from sizer.oracles.sides import Side, side
 from sizer.report.report import Report, Table, View
 
 MOST_SHOWN = 40
@@ -68,7 +69,10 @@ def _view(found: Comparison) -> View:
         whole = "equal" if found.equal else "no difference in what is known"
         return View(
             above=above,
-            below=[f"{whole}, {found.totals[0]:,} parameters ({found.level})", *map(printable, found.remarks)],
+            below=[
+                f"{whole}, {found.totals[0]:,} parameters ({found.level})",
+                *map(printable, found.remarks),
+            ],
             notes=CONVENTIONS,
         )
     shown = found.differences[:MOST_SHOWN]
@@ -91,7 +95,8 @@ def _view(found: Comparison) -> View:
         above=above,
         below=[
             *([f"… and {more:,} more (--json lists all)"] if more else []),
-            f"{count:,} difference{'s' * (count > 1)}; A has {found.totals[0]:,} parameters, B {found.totals[1]:,}",
+            f"{count:,} difference{'s' * (count > 1)}; A has {found.totals[0]:,} parameters, "
+            f"B {found.totals[1]:,}",
             *map(printable, found.remarks),
         ],
         notes=CONVENTIONS,

@@ -164,7 +164,8 @@ def _sentence(figure: Figure, best: Explanation) -> str:
             return f"{figure.text} is our own number."
         return f"The difference is exact: {_listed(names)}."
     how = f" ({best.reading.note})" if best.reading.note else ""
-    number = f"{best.value:,} ({units.count(best.value)})"
+    short = units.size(best.value) if best.stored else units.count(best.value)
+    number = f"{best.value:,} ({short})"
     if not names:
         return f"{figure.text} is a rounded figure, and our {number} is within its digits{how}."
     return f"{figure.text} is a rounded figure, and {number} is within its digits{how}: {_listed(names)}."
@@ -172,11 +173,11 @@ def _sentence(figure: Figure, best: Explanation) -> str:
 
 def _unexplained(figure: Figure, best: Explanation) -> str:
     names = [term.name for term in best.terms]
-    nearest = f"with {_listed(names)}" if names else "our total"
+    nearest = f"with {_listed(names)}" if names else "our own total"
     share = 100 * abs(best.residual) / max(best.value, 1)
     return (
         f"No sum of known terms makes {figure.text}; the nearest is {nearest}, "
-        f"which leaves {best.residual:,} ({share:.2g} %)."
+        f"which leaves {best.residual:,} ({share:,.2f} %)."
     )
 
 

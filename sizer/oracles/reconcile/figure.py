@@ -16,7 +16,16 @@ _SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "b": 10**9, "bn": 10**9, "t": 10
 _DECIMAL = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _BINARY = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _BYTES = {"byte": 1, "bytes": 1, **_DECIMAL, **_BINARY}
-_NAMES = {"kb": "kB", "mb": "MB", "gb": "GB", "tb": "TB", "kib": "KiB", "mib": "MiB", "gib": "GiB", "tib": "TiB"}
+_NAMES = {
+    "kb": "kB",
+    "mb": "MB",
+    "gb": "GB",
+    "tb": "TB",
+    "kib": "KiB",
+    "mib": "MiB",
+    "gib": "GiB",
+    "tib": "TiB",
+}
 _NUMBER = re.compile(
     r"(?P<whole>[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)(?:\.(?P<part>[0-9]+))?(?:e\+?(?P<power>[0-9]{1,2}))?"
     r" ?(?P<unit>[a-z]*)"
@@ -105,6 +114,8 @@ def parse(text: str, *, dtype: str | None = None) -> Figure:
 def _figure(text: str, unit: str, value: Fraction, step: Fraction, digits: str, dtype: str | None) -> Figure:
     intervals = list(_intervals(unit, value, step, digits))
     if unit not in _BYTES:
+        if dtype is not None:
+            raise BadInput(f"{shown(text)} is a count of parameters; a dtype goes with bytes, such as 13.5GB")
         return Figure(text, int(value), "params", [Reading(*found) for found in intervals], [])
     from sizer.dtypes import bits
 

@@ -39,20 +39,21 @@ def variants_of(checkpoint: Checkpoint) -> Iterator[Variant]:
         raise BadInput(f"{checkpoint.name} holds no weights to reconcile a number with")
     weights = checkpoint.logical.weights
     cells = _cells(checkpoint, weights)
-    pool = [*_beside(checkpoint, weights), *_left_out(cells)]
+    beside = tuple(_beside(checkpoint, weights))
+    pool = [*beside, *_tied(weights, cells), *_left_out(cells)]
     vocabulary = _vocabulary(weights)
     yield Variant(found.total, (), pool, per_row=vocabulary)
     if found.active not in (None, found.total):
         assert found.active is not None
         why = "what one token visits: of the routed experts, the chosen ones alone"
-        idle = Term("active parameters instead of all", found.active - found.total, "− idle experts", why, 0, 0)
-        kept = [term for term in _left_out([c for c in cells if "experts" not in c.traits])]
+        idle = Term(
+            "active parameters instead of all", found.active - found.total, "− idle experts", why, 0, 0
+        )
+        kept = _left_out([cell for cell in cells if "experts" not in cell.traits])
         yield Variant(found.total, (idle,), kept)
     yield Variant(found.bytes, (), (), stored=True)
-    stored = found.elements - found.total
-    why = "every stored element is counted: packed words, scales, indices and buffers"
-    whole = Term("all that is stored, as elements", stored, f"{found.elements:,} − {found.total:,}", why, 0, 1)
-    yield Variant(found.total, (whole,), ())
+    # A naive count of elements has all of it at once, however much that is.
+    yield Variant(found.total, beside, (), weight=1)
 
 
 def _traits(weight: Weight, further: Callable[[str], bool]) -> frozenset[str]:
@@ -64,7 +65,7 @@ def _traits(weight: Weight, further: Callable[[str], bool]) -> frozenset[str]:
         found.add("pooler")
     if any("shared_expert" in step or "_shexp" in step for step in steps):
         found.add("shared experts")
-    found |= {name for name, words in TOWERS.items() if not set(words.split()).isdisjoint(steps)}
+    found |= {name for name, words in TOWERS.items() if not words.isdisjoint(steps)}
     if further(weight.name):
         found.add("prediction layers")
     return frozenset(found)
@@ -83,14 +84,14 @@ def _cells(checkpoint: Checkpoint, weights: list[Weight]) -> list[_Cell]:
 def _further_layers(checkpoint: Checkpoint) -> Callable[[str], bool]:
     """Whether a name is of a layer for multi-token prediction: `mtp`, or beyond the model's layers."""
     config = settings_of(checkpoint.contents).config
-    n_layers = config.get("num_hidden_layers")
-    known = type(n_layers) is int and any(config.get(key) for key in _STATED)
+    stated = config.get("num_hidden_layers")
+    n_layers = stated if type(stated) is int and any(config.get(key) for key in _STATED) else None
 
     def test(name: str) -> bool:
         steps = name.split(".")
         if any(step.startswith("mtp") or step == "nextn" for step in steps):
             return True
-        if not known or "layers" not in steps[:-1]:
+        if n_layers is None or "layers" not in steps[:-1]:
             return False
         index = steps[steps.index("layers") + 1]
         return index.isdigit() and len(index) < 9 and int(index) >= n_layers
@@ -104,21 +105,30 @@ def _left_out(cells: list[_Cell]) -> Iterator[Term]:
         amount = sum(cells[i].params for i in chosen)
         return Term(name, -amount, f"−{amount:,}", why, sum(1 << i for i in chosen), cost)
 
+    def having(trait: str) -> Callable[[frozenset[str]], bool]:
+        return lambda traits: trait in traits
+
+    def of(component: str, *, further: bool = False) -> Callable[[frozenset[str]], bool]:
+        return lambda t: component in t and ("prediction layers" in t) == further and "pooler" not in t
+
     for component, (name, cost) in _COMPONENTS.items():
-        yield term(name, lambda t, c=component: c in t and "pooler" not in t, f"tensors of the {component}", cost)  # type: ignore[misc]
+        yield term(name, of(component), f"tensors of the {component}", cost)
+    for component in ("embedding", "head"):
+        why = f"the {component} of the model, stored again"
+        yield term(f"{component} of the prediction layers left out", of(component, further=True), why, 0)
     yield term("all embeddings left out", lambda t: not t.isdisjoint(("embedding", "position")), "tables", 0)
-    yield term("pooler left out", lambda t: "pooler" in t, "the pooler of a base model", 0)
+    yield term("pooler left out", having("pooler"), "the pooler of a base model", 0)
     yield term("biases of matrices left out", lambda t: "bias" in t and "norm" not in t, "no biases")
-    yield term("all biases left out", lambda t: "bias" in t, "biases of matrices and of norms")
-    yield term("shared experts left out", lambda t: "shared experts" in t, "those that all visit", 2)
+    yield term("all biases left out", having("bias"), "biases of matrices and of norms")
+    yield term("shared experts left out", having("shared experts"), "those that all tokens visit", 2)
     yield term(
         "layers for multi-token prediction left out",
-        lambda t: "prediction layers" in t,
+        having("prediction layers"),
         "the class of transformers does not build them",
         0,
     )
     for name in TOWERS:
-        yield term(f"{name} left out", lambda t, n=name: n in t, "the language model alone", 0)  # type: ignore[misc]
+        yield term(f"{name} left out", having(name), "the language model alone", 0)
 
 
 def _beside(checkpoint: Checkpoint, weights: list[Weight]) -> Iterator[Term]:
@@ -129,26 +139,42 @@ def _beside(checkpoint: Checkpoint, weights: list[Weight]) -> Iterator[Term]:
         sums[name, why] = sums.get((name, why), 0) + elements
 
     for weight in weights:
+        if weight.tied_to is not None:
+            continue
         if weight.kind == "buffer":
             add(f"{'.'.join(weight.name.split('.')[-2:])} buffers", "stored and never learned", weight.params)
-        elif weight.tied_to is not None:
-            add("tied tensors counted again", "they share the storage of another tensor", weight.params)
-        if weight.scheme and weight.tied_to is None:
+        if weight.scheme:
             stored = sum(part.elements for part in weight.parts)
             why = "the stored words are counted, and each holds several weights"
             add(f"packed words instead of weights ({weight.scheme})", why, stored - weight.params)
     for helper in checkpoint.logical.helpers:
         if helper.stored.tied_to is None:
-            add(f"{helper.component} counted", "stored beside packed weights, and no weight", helper.stored.elements)
+            why = "stored beside the weights, and no weight"
+            add(f"{helper.component} counted", why, helper.stored.elements)
     for (name, why), amount in sums.items():
-        yield Term(name, amount, f"{amount:,}".replace("-", "−"), why, 0, 0)
+        if amount:
+            yield Term(name, amount, f"{amount:,}".replace("-", "−"), why, 0, 0)
+
+
+def _tied(weights: list[Weight], cells: list[_Cell]) -> Iterator[Term]:
+    tied = sum(weight.params for weight in weights if weight.tied_to is not None)
+    why = "they share the storage of another tensor"
+    yield Term("tied tensors counted again", tied, f"{tied:,}", why, 0, 0)
+    if not any("head" in cell.traits and "pooler" not in cell.traits for cell in cells):
+        tables = [w.params for w in weights if w.component == "embedding" and len(w.shape) == 2]
+        table = max(tables, default=0)
+        why = "the files have no head, which a model that ties it counts again as a part of its own"
+        yield Term("tied head counted again", table, f"{table:,}", why, 0, 0)
 
 
 def _vocabulary(weights: list[Weight]) -> tuple[int, int, int]:
     tables = [
         w
         for w in weights
-        if w.component in ("embedding", "head") and len(w.shape) == 2 and w.kind == "param" and w.tied_to is None
+        if w.component in ("embedding", "head")
+        and len(w.shape) == 2
+        and w.kind == "param"
+        and w.tied_to is None
     ]
     rows = max((w.shape[0] for w in tables), default=0)
     return sum(w.shape[1] for w in tables if w.shape[0] == rows), rows, 0

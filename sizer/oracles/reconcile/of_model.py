@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizer.core.dims import round_up
 from sizer.core.tree import Buffer, Op, Param
 from sizer.core.walk import Row
 from sizer.oracles.reconcile.ledger import Ledger
+from sizer.oracles.reconcile.misread import misread, vocabulary
 from sizer.oracles.reconcile.term import Term
 
 # Steps of names that stand for a part of a multimodal model beside its language model.
 TOWERS = {
-    "vision tower": "vision_tower visual vision_model vision_encoder vision_embed_tokens vision image_encoder "
-    "vision_backbone",
-    "audio tower": "audio_tower audio_encoder audio_model speech_encoder audio",
-    "projector": "multi_modal_projector connector projector mlp1 aligner embed_vision embed_audio qformer",
+    "vision tower": frozenset(
+        (
+            *("vision_tower", "visual", "vision_model", "vision_encoder", "vision_embed_tokens", "vision"),
+            *("image_encoder", "vision_backbone"),
+        )
+    ),
+    "audio tower": frozenset(("audio_tower", "audio_encoder", "audio_model", "speech_encoder", "audio")),
+    "projector": frozenset(
+        (
+            *("multi_modal_projector", "connector", "projector", "mlp1", "aligner", "embed_vision"),
+            *("embed_audio", "qformer"),
+        )
+    ),
 }
 _QUERY_KEY_VALUE = frozenset(
-    "q_proj k_proj v_proj qkv_proj c_attn query_key_value query key value Wqkv qkv q k v attn_qkv".split()
+    (
+        *("q_proj", "k_proj", "v_proj", "qkv_proj", "query", "key", "value", "q", "k", "v"),
+        *("c_attn", "query_key_value", "Wqkv", "qkv", "attn_qkv"),
+    )
 )
-_GATES = frozenset("gate_proj w1 wi_0 gate".split())
-# Megatron pads to a multiple of 128 times the tensor-parallel ranks, nanoGPT and torchtune to 64.
-PADDINGS = (64, 128, 256, 512, 1024, 2048)
 
 
 def terms(ledger: Ledger) -> list[Term]:
@@ -34,8 +43,8 @@ def terms(ledger: Ledger) -> list[Term]:
         *_parts(ledger),
         *_biases(ledger),
         *_experts(ledger),
-        *_misread(ledger),
-        *_vocabulary(ledger),
+        *misread(ledger),
+        *vocabulary(ledger),
     ]
 
 
@@ -71,9 +80,7 @@ def _tied(ledger: Ledger) -> Iterator[Term]:
             0 if part == "head" else 1,
         )
     shared = [i for i in ledger.own if any(frame.shared for frame in ledger.rows[i].frames)]
-    again = sum(
-        ledger.amounts[i] * (_uses(ledger.rows[i]) - 1) for i in shared if ledger.rows[i].copies == 1
-    )
+    again = sum(ledger.amounts[i] * (_uses(ledger.rows[i]) - 1) for i in shared if ledger.rows[i].copies == 1)
     yield Term(
         "shared layers counted at each use",
         again,
@@ -185,8 +192,7 @@ def _parts(ledger: Ledger) -> Iterator[Term]:
         ledger.having(lambda row: not row.leaf.trainable),  # type: ignore[union-attr]
         "only what a gradient changes is counted",
     )
-    for name, words in TOWERS.items():
-        known = frozenset(words.split())
+    for name, known in TOWERS.items():
         yield ledger.without(
             f"{name} left out",
             ledger.having(lambda row, known=known: not known.isdisjoint(_steps(row))),  # type: ignore[misc]
@@ -223,75 +229,4 @@ def _experts(ledger: Ledger) -> Iterator[Term]:
     yield ledger.without("shared experts left out", shared, "the experts that every token visits", 2)
     yield ledger.without(
         "routed experts left out", [i for i in experts if i not in shared], "what every token visits", 2
-    )
-
-
-def _misread(ledger: Ledger) -> Iterator[Term]:
-    """Formulas of other architectures: attention without groups, an MLP of two matrices."""
-    rows, model = ledger.rows, ledger.model
-    matrices = ledger.having(
-        lambda row: row.component in ("mlp", "experts") and row.leaf.use == "matmul"  # type: ignore[union-attr]
-    )
-    gates = [i for i in matrices if _GATES & set(_steps(rows[i])[-2:])]
-    if gates:
-        yield ledger.without(
-            "gate matrices left out", gates, "an MLP of two matrices instead of three", cost=3
-        )
-        for factor, name, why in (
-            (1, "MLP of twice the width", "a width that stands for gate and value together is halved"),
-            (2, "MLP of 3/2 the width", "the width of an MLP without a gate, of which 2/3 are built"),
-        ):
-            amount = sum(ledger.amounts[i] for i in matrices)
-            if amount % factor == 0:
-                bits = ledger.mask(matrices) | ledger.bit("width")
-                yield Term(name, amount // factor, f"{amount:,} / {factor}", why, bits, 4)
-    heads, kv_heads = getattr(model.config, "n_heads", None), getattr(model.config, "n_kv_heads", None)
-    if isinstance(heads, int) and isinstance(kv_heads, int) and 0 < kv_heads < heads:
-        picks, extra = [], 0
-        for i in ledger.own:
-            for axis in rows[i].leaf.axes:  # type: ignore[union-attr]
-                width = sum(part.size for part in axis.parts or (axis,) if part.name == "kv_heads")
-                if width and axis.size:
-                    picks.append(i)
-                    extra += ledger.amounts[i] // axis.size * (width * heads // kv_heads - width)
-                    break
-        yield Term(
-            "keys and values for every query head",
-            extra,
-            lambda: f"{extra:,}",
-            f"grouped attention has {kv_heads} key/value heads, and {heads} are taken",
-            ledger.mask(picks) | ledger.bit("width"),
-            3,
-        )
-
-
-def _vocabulary(ledger: Ledger) -> Iterator[Term]:
-    tables, each, size = ledger.vocabulary()
-    padded: set[int] = set()
-    for multiple in PADDINGS:
-        rows = round_up(size, multiple)
-        if not tables or rows == size or rows in padded:
-            continue
-        padded.add(rows)
-        more = rows - size
-        yield Term(
-            f"vocabulary padded to {rows:,}",
-            more * each,
-            f"{more:,}·{each:,}",
-            f"{size:,} rows rounded up to a multiple of {multiple}, as training frameworks do",
-            ledger.mask(tables) | ledger.bit("vocabulary"),
-            2,
-        )
-    extra = []
-    for i in ledger.own:
-        axes = ledger.rows[i].leaf.axes  # type: ignore[union-attr]
-        whole = ledger.rows[i].copies
-        for axis in axes:
-            whole = whole * (axis.size if axis.padded is None else axis.padded)
-        extra.append(whole - ledger.amounts[i] if not ledger.active else 0)
-    yield Term(
-        "rows of padding that are stored",
-        sum(extra),
-        f"{sum(extra):,}",
-        "the tensors have rows that mean nothing, and the count leaves them out",
     )

@@ -84,7 +84,14 @@ def search(variants: Iterable[Variant], figure: Figure) -> Found:
         explanations = _shortest(made, figure, dearest)
         if explanations:
             return Found(plain.start, _ranked(explanations), None)
-    return Found(plain.start, [], _nearest(made, figure))
+    nearest = _nearest(made, figure)
+    if nearest is not None and abs(nearest.residual) * 20 > nearest.value:
+        # So far off, no term means anything: our own total alone.
+        own = Variant(plain.start, (), ())
+        nearest = min(
+            (Explanation(own, (), reading) for reading in figure.readings), key=lambda one: abs(one.residual)
+        )
+    return Found(plain.start, [], nearest)
 
 
 def _shortest(variants: list[Variant], figure: Figure, dearest: int) -> list[Explanation]:
@@ -92,7 +99,9 @@ def _shortest(variants: list[Variant], figure: Figure, dearest: int) -> list[Exp
     found: list[Explanation] = []
     for size in range(most + 1):
         found += (
-            one for one in _of_length(variants, figure, size, dearest) if one.length + one.reading.penalty <= most
+            one
+            for one in _of_length(variants, figure, size, dearest)
+            if one.length + one.reading.penalty <= most
         )
         best = min((one.rank[0] for one in found), default=most + 1)
         # A reading that is less likely counts as a term, so a longer sum may still be as good.
@@ -152,7 +161,9 @@ def _exact(variant: Variant, amount: int, size: int) -> Iterator[Subset]:
 def _of_rows(rows: int, known: int, each: int) -> Term:
     more = rows - known
     why = (
-        "tokens that were added to the vocabulary" if more > 0 else "the tokens that there are, without padding"
+        "tokens that were added to the vocabulary"
+        if more > 0
+        else "the tokens that there are, without padding"
     )
     sign = "" if more > 0 else "−"
     name = f"vocabulary of {rows:,} entries, not {known:,}"
@@ -221,11 +232,11 @@ def _nearest(variants: Iterable[Variant], figure: Figure) -> Explanation | None:
         )
         amounts = [amount for amount, _ in sums]
         for reading in figure.stored if variant.stored else figure.readings:
-            packed = any(term.cost > 1 for term in variant.base)
-            if packed and reading.low * 4 > variant.start * 3:
+            # Packed weights are no explanation of a number near the whole.
+            if variant.total * 4 < variant.start * 3 < reading.low * 4 and not variant.stored:
                 continue
             at = bisect_left(amounts, reading.low - variant.total)
-            for amount, subset in sums[max(0, at - 1) : at + 1]:
+            for _, subset in sums[max(0, at - 1) : at + 1]:
                 one = Explanation(variant, subset, reading)
                 rank = (abs(one.residual), reading.penalty, one.length)
                 if best is None or rank < best:

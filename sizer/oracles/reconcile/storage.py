@@ -15,8 +15,8 @@ from sizer.oracles.reconcile.of_model import TOWERS
 from sizer.oracles.reconcile.term import Term
 
 GROUPS = (128, 64, 32, 0)
-_KEPT = frozenset("head router embedding position norm".split())
-_OUTSIDE = frozenset((" ".join(TOWERS.values()) + " eh_proj weights_proj").split())
+_KEPT = frozenset(("head", "router", "embedding", "position", "norm"))
+_OUTSIDE = frozenset(("eh_proj", "weights_proj")).union(*TOWERS.values())
 
 
 class Matrix(NamedTuple):
@@ -195,7 +195,14 @@ def packed(ledger: Ledger, packing: Packing) -> tuple[Term, list[Term]] | None:
         2,
     )
     beside = [
-        Term(name, _sum(found, each), formula, "stored beside the packed weights", 1 << (len(ledger.rows) + 8 + n), cost)
+        Term(
+            name,
+            _sum(found, each),
+            formula,
+            "stored beside the packed weights",
+            1 << (len(ledger.rows) + 8 + n),
+            cost,
+        )
         for n, (name, each, formula, cost) in enumerate(packing.beside)
     ]
     return base, beside

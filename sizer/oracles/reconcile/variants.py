@@ -102,7 +102,7 @@ def _rule_of_thumb(start: int, ledger: Ledger) -> Iterator[Variant]:
         return
     rule: Dim = 12 * layers * width * width
     why = "a rule of thumb: four matrices of attention, an MLP of 4·D, and nothing else"
-    tables, each, size = ledger.vocabulary()
+    _, each, size = ledger.vocabulary()
     words = each * size
     pool = [Term("tables of the vocabulary", words, f"{size:,}·{each:,}", "embedding and head on top", 0, 1)]
     position = ledger.having(lambda row: row.component == "position")
