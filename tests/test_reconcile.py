@@ -27,7 +27,7 @@ HEAD, MASKS, ROUTER, SCALES = (
     "FP8 block scales (weight_scale_inv)",
 )
 MTP = "layers for multi-token prediction"
-COPIES = ("embedding stored again in the prediction layers", "head stored again in the prediction layers")
+COPIES = ("copy of the embedding in the prediction layers", "copy of the head in the prediction layers")
 
 # model, number, names of the terms, where the number is from
 EXACT = [
@@ -62,8 +62,8 @@ EXACT = [
         1_985_941_504,
         [
             "int4 packed in 32-bit words",
-            "scales, one a group of 128",
-            "zero points, one a group of 128, packed",
+            "scales of groups of 128",
+            "packed zero points of groups of 128",
             "group indices (g_idx)",
         ],
         "four readers of headers, of a GPTQ file with g_idx",
@@ -129,8 +129,8 @@ ROUNDED = [
         "1.99B",
         [
             "int4 packed in 32-bit words",
-            "scales, one a group of 128",
-            "zero points, one a group of 128, packed",
+            "scales of groups of 128",
+            "packed zero points of groups of 128",
             "group indices (g_idx)",
         ],
         "",
@@ -229,6 +229,8 @@ def test_the_sum_for_people(sizer_cli: CLI) -> None:
         "= 163037184",
     ]
     assert "The difference is exact: tied head counted again." in out
+    rounded = sizer_cli("reconcile", "llama-3-70b", "70B", "-q")[1]
+    assert rounded == "70,553,706,496 ≈ 70B (cut off, not rounded)\n"
     quiet = sizer_cli("reconcile", "gpt2-small", "163037184", "-q")[1]
     assert quiet == "124,439,808 + 38,597,376 (tied head counted again) = 163,037,184\n"
 

@@ -76,17 +76,17 @@ def _view(found: Comparison) -> View:
             notes=CONVENTIONS,
         )
     shown = found.differences[:MOST_SHOWN]
+    names = found.level == "names"
     rows = [
-        (d.kind, printable(d.name), f"{len(d.names):,}" if found.level == "names" else "", d.left, d.right)
-        for d in shown
+        (d.kind, printable(d.name), *([f"{len(d.names):,}"] if names else []), d.left, d.right) for d in shown
     ]
     more = len(found.differences) - len(shown)
     count = len(found.differences)
     return View(
         table=Table(
-            ("difference", "name", "tensors", "A", "B"),
+            ("difference", "name", *(["tensors"] if names else []), "A", "B"),
             rows,
-            numbers=(2,),
+            numbers=(2,) if names else (2, 3),
             records=[
                 {"kind": d.kind, "name": d.name, "tensors": len(d.names), "a": d.left, "b": d.right}
                 for d in found.differences

@@ -55,7 +55,7 @@ def report(model: Model | Checkpoint, number: str, *, dtype: str | None = None) 
             notes=[*_assumptions(model), *CONVENTIONS, *(f"source: {s}" for s in _sources(model))],
         )
 
-    return Report(_quiet(found, best, ok), document, view, int(not ok), _talk(model))
+    return Report(_quiet(figure, found, best, ok), document, view, int(not ok), _talk(model))
 
 
 def _search(model: Model | Checkpoint, figure: Figure) -> Found:
@@ -112,12 +112,16 @@ def _terms(one: Explanation | None) -> list[dict[str, Any]]:
     return [{"name": t.name, "amount": t.amount, "formula": t.formula, "why": t.why} for t in terms]
 
 
-def _quiet(found: Found, best: Explanation | None, ok: bool) -> str:
+def _quiet(figure: Figure, found: Found, best: Explanation | None, ok: bool) -> str:
     if best is None:
         return f"{found.start:,}"
     parts = [f"{best.start:,}", *(f"{_signed(t.amount)} ({t.name})" for t in best.terms)]
-    if ok:
+    if ok and best.reading.exact:
         return f"{' '.join(parts)} = {best.value:,}"
+    if ok:
+        how = f" ({best.reading.note})" if best.reading.note else ""
+        total = f" = {best.value:,}" if best.terms else ""
+        return f"{' '.join(parts)}{total} ≈ {figure.text}{how}"
     return f"{' '.join(parts)} {_signed(best.residual)} (unexplained)"
 
 

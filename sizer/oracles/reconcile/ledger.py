@@ -56,16 +56,19 @@ class Ledger:
     def formula(self, picks: Iterable[int], factor: int = 1) -> Callable[[], str]:
         """The sum of some rows in letters, worked out when it is asked for."""
         chosen = tuple(picks)
+        return lambda: as_poly(factor * self._in_letters(chosen)).text()
 
-        def text() -> str:
-            if self._letters is None:
-                self._letters = walk(self.model.symbolic_tree())
-            total: Dim = 0
-            for i in chosen:
-                total = total + self.amount(self._letters[i])
-            return as_poly(factor * total).text()
+    def difference(self, other: Ledger) -> Callable[[], str]:
+        """This number less another's, in letters."""
+        return lambda: as_poly(self._in_letters(self.own) - other._in_letters(other.own)).text()
 
-        return text
+    def _in_letters(self, picks: Iterable[int]) -> Dim:
+        if self._letters is None:
+            self._letters = walk(self.model.symbolic_tree())
+        total: Dim = 0
+        for i in picks:
+            total = total + self.amount(self._letters[i])
+        return total
 
     def without(self, name: str, picks: Iterable[int], why: str, cost: int = 1) -> Term:
         """A term that leaves some rows out."""

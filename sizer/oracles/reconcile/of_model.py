@@ -65,7 +65,7 @@ def _tied(ledger: Ledger) -> Iterator[Term]:
         if "{}" in steps and row.component == "other":
             part = "head" if "head" in steps else "embedding"
             yield ledger.plus(
-                f"{part} stored again in the prediction layers",
+                f"copy of the {part} in the prediction layers",
                 [i],
                 f"the published files repeat the {part} of the model as {_shown(row)}",
                 0,

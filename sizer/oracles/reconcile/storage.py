@@ -144,15 +144,15 @@ def _gptq(bits: int, group: int) -> Packing:
         return _up(k, group) if group else 1
 
     part = f"k/{group}·" if group else ""
-    of = f"group of {group}" if group else "row"
+    of = f"groups of {group}" if group else "rows"
     # 32-bit words run along the inputs (GPTQ) or the outputs (AWQ); their number is the same.
     return Packing(
         f"int{bits} packed in 32-bit words",
         lambda w: w.m * _up(w.k * bits, 32),
         (
-            (f"scales, one a {of}", lambda w: groups(w.k) * w.m, f"Σ {part}m", 0),
+            (f"scales of {of}", lambda w: groups(w.k) * w.m, f"Σ {part}m", 0),
             (
-                f"zero points, one a {of}, packed",
+                f"packed zero points of {of}",
                 lambda w: groups(w.k) * _up(w.m * bits, 32),
                 f"Σ {part}m·{bits}/32",
                 0,
@@ -170,8 +170,8 @@ def _mlx(bits: int, group: int) -> Packing:
         f"MLX {bits}-bit: packed in 32-bit words",
         lambda w: w.m * _up(w.k * bits, 32),
         (
-            (f"scales, one a group of {group}", parts, f"Σ m·k/{group}", 0),
-            ("offsets (biases)", parts, f"Σ m·k/{group}", 0),
+            (f"scales of groups of {group}", parts, f"Σ m·k/{group}", 0),
+            (f"offsets of groups of {group}", parts, f"Σ m·k/{group}", 0),
         ),
         tables=True,
     )

@@ -85,7 +85,7 @@ def _active(start: int, whole: Ledger, base: tuple[Term, ...]) -> Iterator[Varia
     idle = Term(
         "active parameters instead of all",
         ledger.total - whole.total,
-        "− routed experts · (1 − k/E)",
+        ledger.difference(whole),
         "what one token visits: of the routed experts, the chosen ones alone",
         0,
         0,
