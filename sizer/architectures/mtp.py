@@ -87,6 +87,42 @@ def fused_inputs(c: Any, block: Children) -> tuple[Module, ...]:
     return (_other(Module("mtp", parts)),)
 
 
+def beside_the_layers(c: Any, block: Children) -> tuple[Module, ...]:
+    """ERNIE 4.5's layers, each of its parts in a list of its own.
+
+    Source: vLLM `ernie_mtp.py`, which loads `model.mtp_*` of baidu/ERNIE-4.5-21B-A3B-PT.
+    """
+    if c.task != "causal" or not c.count_mtp or c.mtp_layers is None:
+        return ()
+    embed = Axis("embed", c.d_model)
+    parts = (
+        rms_norm("mtp_emb_norm", embed),
+        rms_norm("mtp_hidden_norm", embed),
+        linear("mtp_linear_proj", embed, 2 * embed),
+        Module("mtp_block", tuple(_everywhere(part) for part in block)),
+    )
+    return tuple(_other(part._replace(repeat=c.mtp_layers)) for part in parts)
+
+
+def with_own_table(c: Any, block: Children) -> tuple[Module, ...]:
+    """LongCat-Flash's layers, with the model's embedding stored again beside them.
+
+    Source: vLLM `longcat_flash_mtp.py`, which loads `model.mtp.*` of meituan-longcat/LongCat-Flash-Chat.
+    """
+    if c.task != "causal" or not c.count_mtp or c.mtp_layers is None:
+        return ()
+    embed = Axis("embed", c.d_model)
+    table = embedding("embed_tokens", Axis("vocab", c.vocab_size), embed, tied_to="model.embed_tokens.weight")
+    layer = (
+        Module("enorm", (rms_norm("m", embed),)),
+        Module("hnorm", (rms_norm("m", embed),)),
+        linear("eh_proj", embed, 2 * embed),
+        *(_everywhere(part) for part in block),
+    )
+    layers = Module("layers", layer, repeat=c.mtp_layers)
+    return (_other(Module("mtp", (table, layers, rms_norm("norm", embed)))),)
+
+
 def _everywhere(part: Any) -> Any:
     """A part of a block, with those of its children that stand in some layers only."""
     if not isinstance(part, Module):

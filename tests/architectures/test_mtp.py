@@ -101,3 +101,84 @@ def test_the_number_of_layers_is_the_files(layers: int) -> None:
     }
 
     assert names == {str(i) for i in range(2 + layers)}
+
+
+LONGCAT = {
+    "model_type": "longcat_flash",
+    "architectures": ["LongcatFlashForCausalLM"],
+    "hidden_size": 6144,
+    "num_layers": 28,
+    "vocab_size": 131072,
+    "num_attention_heads": 64,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "ffn_hidden_size": 12288,
+    "expert_ffn_hidden_size": 2048,
+    "n_routed_experts": 512,
+    "zero_expert_num": 256,
+    "moe_topk": 12,
+    "num_nextn_predict_layers": 1,
+}
+
+
+def test_longcat_flash() -> None:
+    """561,862,880,256: hub, safetensors total of LongCat-Flash-Chat; one copy of the table."""
+    model = sizer.load(LONGCAT, count_mtp=True)
+    count = model.count()
+    names = {t.name for t in model.tensors()}
+
+    assert count.total + count.buffers + count.tied == 561_862_880_256
+    assert {
+        "model.mtp.embed_tokens.weight",
+        "model.mtp.layers.0.eh_proj.weight",
+        "model.mtp.layers.0.enorm.m.weight",
+        "model.mtp.layers.0.self_attn.kv_b_proj.weight",
+        "model.mtp.layers.0.transformer_layer.mlp.gate_proj.weight",
+        "model.mtp.norm.weight",
+    } <= names
+
+
+def test_ernie() -> None:
+    """The twelve tensors that vLLM's `ernie_mtp.py` loads: a block without experts, norms, a matrix."""
+    config = {
+        "model_type": "ernie4_5_moe",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "moe_intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "moe_num_experts": 4,
+        "vocab_size": 100,
+        "num_nextn_predict_layers": 1,
+    }
+    found = {t.name: t.shape for t in sizer.load(config, count_mtp=True).tensors() if ".mtp_" in t.name}
+
+    assert found == {
+        "model.mtp_emb_norm.0.weight": (64,),
+        "model.mtp_hidden_norm.0.weight": (64,),
+        "model.mtp_linear_proj.0.weight": (64, 128),
+        "model.mtp_block.0.input_layernorm.weight": (64,),
+        "model.mtp_block.0.self_attn.q_proj.weight": (64, 64),
+        "model.mtp_block.0.self_attn.k_proj.weight": (32, 64),
+        "model.mtp_block.0.self_attn.v_proj.weight": (32, 64),
+        "model.mtp_block.0.self_attn.o_proj.weight": (64, 64),
+        "model.mtp_block.0.post_attention_layernorm.weight": (64,),
+        "model.mtp_block.0.mlp.gate_proj.weight": (128, 64),
+        "model.mtp_block.0.mlp.up_proj.weight": (128, 64),
+        "model.mtp_block.0.mlp.down_proj.weight": (64, 128),
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [LONGCAT, "deepseek-v3", "glm-4.5", "qwen3-next-80b-a3b"],
+    ids=lambda x: x if isinstance(x, str) else "longcat",
+)
+def test_the_formula_with_numbers_is_the_count(source: dict[str, object] | str) -> None:
+    model = sizer.load(source, count_mtp=True)
+
+    assert int(model.formula().total.subs(model.symbolic[1])) == model.count().total

@@ -15,7 +15,7 @@ from sizer.architectures.decoders.decoder import (
 )
 from sizer.architectures.heads import with_head, with_parts
 from sizer.architectures.moe.names import NAMES, MoENames
-from sizer.architectures.mtp import next_layers
+from sizer.architectures.mtp import beside_the_layers, next_layers
 from sizer.architectures.registry import Architecture
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -50,7 +50,8 @@ class MoEConfig(DecoderConfig):
     `rotary_types`: the kinds of layers that have rotary frequencies of their own.
     `n_rotary`: further sets of frequencies, one for each base.
     `qa_prefix`: what a question-answering model calls its decoder.
-    `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so.
+    `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so; `dense_mtp`:
+    they have no experts, and ERNIE's names.
     """
 
     d_ff: Dim | None = None
@@ -76,6 +77,7 @@ class MoEConfig(DecoderConfig):
     rotary_types: tuple[str, ...] | None = None
     mtp_layers: Dim | None = None
     count_mtp: bool = False
+    dense_mtp: bool = False
 
     letters = {
         **DecoderConfig.letters,
@@ -134,8 +136,13 @@ def moe_decoder(c: MoEConfig, attend: Module | None = None) -> Module:
         norm(c, "norm", embed),
         *rotaries(c),
     )
-    further = (attends, residual(*before_mlp, sparse_mlp(c, embed), *after_mlp))
     tree = with_head(c, model, embedding=names.embedding, bias=c.head_bias, qa_prefix=c.qa_prefix)
+    if c.mtp_layers is None or not c.count_mtp:
+        return tree
+    if c.dense_mtp:
+        mlp = dense_mlp(c, embed, at=Layers(1))
+        return with_parts(tree, c, *beside_the_layers(c, (attends, residual(*before_mlp, mlp, *after_mlp))))
+    further = (attends, residual(*before_mlp, sparse_mlp(c, embed), *after_mlp))
     return with_parts(tree, c, *next_layers(c, further))
 
 
