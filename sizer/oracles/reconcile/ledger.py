@@ -64,7 +64,9 @@ class Ledger:
 
     def _in_letters(self, picks: Iterable[int]) -> Dim:
         if self._letters is None:
-            self._letters = walk(self.model.symbolic_tree())
+            letters = walk(self.model.symbolic_tree())
+            # A part whose tree depends on its sizes (Emu3's image tokenizer) has numbers alone.
+            self._letters = letters if len(letters) == len(self.rows) else self.rows
         total: Dim = 0
         for i in picks:
             total = total + self.amount(self._letters[i])

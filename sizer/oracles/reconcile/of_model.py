@@ -33,6 +33,8 @@ _QUERY_KEY_VALUE = frozenset(
     )
 )
 
+MOST_BUFFERS = 8
+
 
 def terms(ledger: Ledger) -> list[Term]:
     """All terms of the rows of a model, those of amount zero too."""
@@ -117,6 +119,10 @@ def _buffers(ledger: Ledger) -> Iterator[Term]:
     for i, row in enumerate(ledger.rows):
         if isinstance(row.leaf, Buffer) and row.leaf.persistent and row.leaf.tied_to is None:
             groups.setdefault(".".join(_steps(row)[-2:]), []).append(i)
+    if len(groups) > MOST_BUFFERS:
+        # I-BERT has scales of each of its parts; a term each would explain anything.
+        every = [i for picks in groups.values() for i in picks]
+        groups = {f"all {len(every):,}": every}
     for name, picks in groups.items():
         correction = "correction_bias" in name or "expert_bias" in name
         what = "router biases" if correction else f"{name} buffers"

@@ -80,7 +80,7 @@ def search(variants: Iterable[Variant], figure: Figure) -> Found:
                 return Found(plain.start, _ranked(found), None)
     made += source
     # Likely terms first: of a rounded figure, unlikely ones explain nearly anything.
-    for dearest in (1, 9) if rounded else (9,):
+    for dearest in (1, 3) if rounded else (9,):
         explanations = _shortest(made, figure, dearest)
         if explanations:
             return Found(plain.start, _ranked(explanations), None)
