@@ -53,6 +53,10 @@ def _readings(one: Side, other: Side) -> Iterable[tuple[list[Item], str]]:
     """The ways to list a side, the plain one first."""
     if one.model is None:
         yield one.items(), ""
+        if one.checkpoint is not None and one.checkpoint.format == "gguf":
+            items = [i._replace(name=_from_llama_cpp(i.name)) for i in one.items()]
+            if len({i.name for i in items}) == len(items):
+                yield items, "names of llama.cpp under those of LLaMA"
         return
     through = one.kind == "torch"
     if through:
@@ -71,6 +75,41 @@ def _readings(one: Side, other: Side) -> Iterable[tuple[list[Item], str]]:
             if mtp:
                 said.append("with the layers for multi-token prediction")
             yield _listed(one, layout, mtp), "; ".join(said)
+
+
+# llama.cpp's names of a decoder's parts, and LLaMA's in transformers: gguf-py `tensor_mapping.py`.
+_LLAMA_CPP = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "ffn_gate_inp": "mlp.gate",
+}
+
+
+def _from_llama_cpp(name: str) -> str:
+    """A name of GGUF as transformers has it for a LLaMA; one that is not known stays.
+
+    >>> _from_llama_cpp("blk.3.attn_q.weight"), _from_llama_cpp("output.weight")
+    ('model.layers.3.self_attn.q_proj.weight', 'lm_head.weight')
+    """
+    steps = name.split(".")
+    block = steps[0] == "blk" and len(steps) > 3
+    part = steps[2] if block else steps[0]
+    if part not in _LLAMA_CPP:
+        return name
+    before = f"model.layers.{steps[1]}." if block else ""
+    return ".".join((f"{before}{_LLAMA_CPP[part]}", *steps[3 if block else 1 :]))
 
 
 def _listed(one: Side, layout: str, mtp: bool) -> list[Item]:

@@ -21,7 +21,15 @@ TOWERS = {
     "audio tower": frozenset(("audio_tower", "audio_encoder", "audio_model", "speech_encoder", "audio")),
     "projector": frozenset(
         (
-            *("multi_modal_projector", "connector", "projector", "mlp1", "aligner", "embed_vision"),
+            *(
+                "multi_modal_projector",
+                "mm_projector",
+                "connector",
+                "projector",
+                "mlp1",
+                "aligner",
+                "embed_vision",
+            ),
             *("embed_audio", "qformer"),
         )
     ),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
-from making import Entry, safetensors, sharded
+from making import Entry, gguf, safetensors, sharded
 
 import sizer
 from sizer.oracles.naming import folded
@@ -234,6 +235,30 @@ def test_experts_of_a_file_and_of_a_module(sizer_cli: CLI, tmp_path: Path) -> No
     code, out, _ = sizer_cli("diff", f"torch:{tmp_path}/config.json", str(file), "--json")
 
     assert (code, "published names" in json.loads(out)["mapping"]) == (0, True), out
+
+
+def test_names_of_llama_cpp(sizer_cli: CLI, folder: Path) -> None:
+    """A GGUF file in F32 of the same model, as convert_hf_to_gguf.py names its tensors."""
+    parts = {
+        "attn_norm": [256],
+        "attn_q": [256, 256],
+        "attn_k": [256, 128],
+        "attn_v": [256, 128],
+        "attn_output": [256, 256],
+        "ffn_norm": [256],
+        "ffn_gate": [256, 512],
+        "ffn_up": [256, 512],
+        "ffn_down": [512, 256],
+    }
+    sizes = {"token_embd": [256, 1000], "output_norm": [256], "output": [256, 1000]}
+    sizes |= {f"blk.{i}.{part}": shape for i in range(3) for part, shape in parts.items()}
+    tensors = [(f"{name}.weight", shape, 0, 4 * prod(shape)) for name, shape in sizes.items()]
+    file = folder / "model.gguf"
+    file.write_bytes(gguf(tensors, [("general.architecture", 8, "llama")]))
+
+    code, out, _ = sizer_cli("diff", str(folder / "config.json"), str(file), "--json")
+
+    assert (code, json.loads(out)["mapping"]) == (0, "names of llama.cpp under those of LLaMA"), out
 
 
 @pytest.mark.parametrize(
