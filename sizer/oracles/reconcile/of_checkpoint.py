@@ -9,7 +9,6 @@ from sizer.core.record import Record
 from sizer.errors import BadInput
 from sizer.oracles.reconcile.of_model import TOWERS
 from sizer.oracles.reconcile.term import Term, Variant
-from sizer.sources.checkpoints.logical.settings import settings_of
 from sizer.sources.checkpoints.logical.weights import Weight
 
 _COMPONENTS = {
@@ -19,7 +18,6 @@ _COMPONENTS = {
     "norm": ("norms left out", 1),
     "router": ("routers left out", 1),
 }
-_STATED = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 
 
 class _Cell(Record):
@@ -38,7 +36,7 @@ def variants_of(checkpoint: Checkpoint) -> Iterator[Variant]:
     if not found.total:
         raise BadInput(f"{checkpoint.name} holds no weights to reconcile a number with")
     weights = checkpoint.logical.weights
-    cells = _cells(checkpoint, weights)
+    cells = _cells(weights)
     beside = tuple(_beside(checkpoint, weights))
     pool = [*beside, *_tied(weights, cells), *_left_out(cells)]
     vocabulary = _vocabulary(weights)
@@ -71,8 +69,8 @@ def _traits(weight: Weight, further: Callable[[str], bool]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _cells(checkpoint: Checkpoint, weights: list[Weight]) -> list[_Cell]:
-    further = _further_layers(checkpoint)
+def _cells(weights: list[Weight]) -> list[_Cell]:
+    further = _further_layers(weights)
     sums: dict[frozenset[str], int] = {}
     for weight in weights:
         if weight.kind == "param" and weight.tied_to is None:
@@ -81,20 +79,14 @@ def _cells(checkpoint: Checkpoint, weights: list[Weight]) -> list[_Cell]:
     return [_Cell(traits, params) for traits, params in sums.items()]
 
 
-def _further_layers(checkpoint: Checkpoint) -> Callable[[str], bool]:
-    """Whether a name is of a layer for multi-token prediction: `mtp`, or beyond the model's layers."""
-    config = settings_of(checkpoint.contents).config
-    stated = config.get("num_hidden_layers")
-    n_layers = stated if type(stated) is int and any(config.get(key) for key in _STATED) else None
+def _further_layers(weights: list[Weight]) -> Callable[[str], bool]:
+    """Whether a name is of a layer for multi-token prediction: below `mtp`, or of one with an `eh_proj`."""
+    joined = tuple(w.name[: w.name.index(".eh_proj.") + 1] for w in weights if ".eh_proj." in w.name)
 
     def test(name: str) -> bool:
-        steps = name.split(".")
-        if any(step.startswith("mtp") or step == "nextn" for step in steps):
-            return True
-        if n_layers is None or "layers" not in steps[:-1]:
-            return False
-        index = steps[steps.index("layers") + 1]
-        return index.isdigit() and len(index) < 9 and int(index) >= n_layers
+        return name.startswith(joined) or any(
+            step.startswith("mtp") or step == "nextn" for step in name.split(".")
+        )
 
     return test
 
