@@ -253,6 +253,13 @@ def test_a_number_that_nothing_explains(sizer_cli: CLI) -> None:
     assert "No sum of known terms makes" in sizer_cli("reconcile", "gpt2-small", "999999999999")[1]
 
 
+def test_bytes_that_are_no_whole_elements(sizer_cli: CLI) -> None:
+    code, out, _ = sizer_cli("reconcile", "gpt2-small", "3 bytes", "--dtype", "bf16", "--json")
+
+    assert (code, json.loads(out)["ok"], json.loads(out)["terms"]) == (1, False, [])
+    assert "is a number of elements" in sizer_cli("reconcile", "gpt2-small", "3bytes", "--dtype", "bf16")[1]
+
+
 MODELS = (
     "gpt2-small",
     "llama-3-8b",

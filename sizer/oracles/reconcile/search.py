@@ -66,12 +66,11 @@ class Found(Record):
 def search(variants: Iterable[Variant], figure: Figure) -> Found:
     """All explanations with the fewest terms.
 
-    Each number of terms is tried in turn. A variant is made when it is first needed: where the plain
-    one explains an exact number with a single term, no other is made.
+    Where the plain variant explains an exact number with a single term, no other variant is made.
     """
-    source, made = iter(variants), []
+    source = iter(variants)
     plain = next(source)
-    made.append(plain)
+    made = [plain]
     rounded = not figure.exact
     if not rounded:
         for size in (0, 1):
@@ -85,7 +84,7 @@ def search(variants: Iterable[Variant], figure: Figure) -> Found:
         if explanations:
             return Found(plain.start, _ranked(explanations), None)
     nearest = _nearest(made, figure)
-    if nearest is not None and abs(nearest.residual) * 20 > nearest.value:
+    if nearest is not None and not nearest.stored and abs(nearest.residual) * 20 > nearest.value:
         # So far off, no term means anything: our own total alone.
         own = Variant(plain.start, (), ())
         nearest = min(
