@@ -37,6 +37,8 @@ COMMANDS = {
     "hardware": "List and show the accelerators that are known by name.",
     "check": "Check the totals that a repository expects, for CI.",
     "verify": "Compare the count with the real torch module.",
+    "diff": "Compare two models, files of weights or modules, tensor by tensor.",
+    "reconcile": "Name what turns our number into somebody else's.",
 }
 
 

@@ -46,6 +46,9 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
         target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...], **rest: Any
     ) -> Any:
         overrides = _overrides(assignments)
+        if preset is not None and target is not None and rest.get("number", "") is None:
+            # With --preset, the one argument that is left is not the model.
+            target, rest["number"] = None, target
         # `--all` stands for every preset: then no single model is named.
         unnamed = rest.get("everything") and target is None and preset is None
         chosen = _build if rest.get("builder") else load

@@ -14,6 +14,7 @@ from sizer.architectures.moe.reading import (
     sparse_layers,
     windows,
 )
+from sizer.architectures.mtp import layers_in_file
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def _ernie4_5_moe(hf: HFConfig) -> Reading:
         mlp_bias=bias,
         expert_bias=bias,
         head_bias=bias,
+        mtp_layers=layers_in_file(hf),
+        dense_mtp=True,
     )
 
 

@@ -11,7 +11,8 @@ from sizer.architectures.decoders.latent import (
     latent_model,
     rotary_width,
 )
-from sizer.architectures.heads import with_head
+from sizer.architectures.heads import with_head, with_parts
+from sizer.architectures.mtp import layers_in_file, next_layers
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -31,6 +32,7 @@ class DeepseekConfig(LatentConfig):
     `router_bias`: a bias that balances the router without a gradient; a buffer in transformers,
     and with `router_bias_param` a parameter, as in the code of DeepSeek's own repositories.
     `gated_norm_rank`: rank of the gate of A.X K2's norms. `mlp_norm`: A.X K1's norm after experts.
+    `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so.
     """
 
     n_dense_layers: Dim = 0
@@ -44,6 +46,8 @@ class DeepseekConfig(LatentConfig):
     router_bias_param: bool = False
     mlp_norm: bool = False
     gated_norm_rank: Dim | None = None
+    mtp_layers: Dim | None = None
+    count_mtp: bool = False
 
     letters = {**LatentConfig.letters, "mlp_layers": "L", "d_ff_shared": "Fs", "gated_norm_rank": "Rg"}
     meanings = {
@@ -78,7 +82,13 @@ def deepseek(c: DeepseekConfig) -> Module:
         ),
         repeat=c.n_layers,
     )
-    return with_head(c, latent_model(c, embed, block))
+    further = (
+        rms_norm("input_layernorm", embed),
+        latent_attention(c, embed),
+        rms_norm("post_attention_layernorm", embed),
+        mixture(c, embed, learned_bias=c.router_bias_param),
+    )
+    return with_parts(with_head(c, latent_model(c, embed, block)), c, *next_layers(c, further))
 
 
 def dense_and_sparse(c: Any) -> tuple[Layers, Layers]:
@@ -185,6 +195,7 @@ def _read(hf: HFConfig, mlp_types: Sequence[str] | None, **given: Any) -> Readin
     first_dense = hf.get("first_k_dense_replace", 0)
     dense = kinds_of_mlp(mlp_types, hf["num_hidden_layers"], first_dense)
     given["n_shared_experts"] = hf["n_shared_experts"] or None
+    given["mtp_layers"] = layers_in_file(hf)
     return Reading("deepseek_v3", hf.fill(DeepseekConfig, **dense, **given))
 
 

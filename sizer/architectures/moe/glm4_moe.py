@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import qk_norms, windowed_core
 from sizer.architectures.moe.moe_decoder import MoEConfig, moe_attention, moe_decoder
 from sizer.architectures.moe.reading import moe_reading, rotary_width, sparse_layers
+from sizer.architectures.mtp import layers_in_file
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.layers import linear
 from sizer.core.tree import Axis, Module, heads_axis
@@ -47,7 +48,7 @@ def fused_attention(c: MoEConfig) -> Module:
 ARCHITECTURES = {"sarvam_moe": Architecture(MoEConfig, sarvam_moe)}
 
 
-def _glm4(hf: HFConfig, architecture: str, naming: str, rotated: float) -> Reading:
+def _glm4(hf: HFConfig, architecture: str, naming: str, rotated: float, **more: Any) -> Reading:
     return moe_reading(
         hf,
         architecture,
@@ -58,11 +59,12 @@ def _glm4(hf: HFConfig, architecture: str, naming: str, rotated: float) -> Readi
         qk_norm="head" if hf["use_qk_norm"] else None,
         qkv_bias=hf["attention_bias"],
         window=None,
+        **more,
     )
 
 
 def _glm4_moe(hf: HFConfig) -> Reading:
-    return _glm4(hf, "moe", "deepseek", 0.5)
+    return _glm4(hf, "moe", "deepseek", 0.5, mtp_layers=layers_in_file(hf))
 
 
 def _sarvam_moe(hf: HFConfig) -> Reading:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.latent import LatentConfig, latent_attention, latent_model, rotary_width
-from sizer.architectures.heads import with_head
+from sizer.architectures.heads import with_head, with_parts
+from sizer.architectures.mtp import layers_in_file, with_own_table
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -23,6 +24,7 @@ class LongcatConfig(LatentConfig):
     `n_zero_experts`: experts that return their input; the router may choose them, and they have
     no tensors; `zero_expert_rows`: but transformers 5 gives them gates and up projections, and
     saves them. `router_bias`: the router has a bias of its own, beside the one that balances it.
+    `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so.
     """
 
     d_ff_expert: Dim
@@ -31,6 +33,8 @@ class LongcatConfig(LatentConfig):
     n_zero_experts: Dim | None = None
     zero_expert_rows: bool = False
     router_bias: bool = False
+    mtp_layers: Dim | None = None
+    count_mtp: bool = False
 
     letters = {**LatentConfig.letters, "n_zero_experts": "Ez"}
     meanings = {**LatentConfig.meanings, "n_zero_experts": "experts that return their input"}
@@ -53,7 +57,13 @@ def longcat(c: LongcatConfig) -> Module:
         (*(part._replace(repeat=2) for part in half), _experts(c, embed)),
         repeat=c.n_layers,
     )
-    return with_head(c, latent_model(c, embed, block))
+    further = (
+        rms_norm("input_layernorm", embed),
+        latent_attention(c, embed),
+        rms_norm("post_attention_layernorm", embed),
+        Module("transformer_layer", (gated_mlp("mlp", Axis("ffn", c.d_ff), embed, act=c.act),)),
+    )
+    return with_parts(with_head(c, latent_model(c, embed, block)), c, *with_own_table(c, further))
 
 
 def _experts(c: LongcatConfig, embed: Axis) -> Module:
@@ -104,6 +114,7 @@ def _longcat_flash(hf: HFConfig) -> Reading:
             zero_expert_rows=hf.saved_by_transformers_5,
             d_qk=hf["qk_head_dim"],
             mlp_bias=False,
+            mtp_layers=layers_in_file(hf),
             d_rotary=rotary_width(hf, "head_dim"),
         ),
         assumptions=("experts that return their input have no weights, as in the published checkpoints",),

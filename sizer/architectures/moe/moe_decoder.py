@@ -13,8 +13,9 @@ from sizer.architectures.decoders.decoder import (
     norms_named,
     rotary_buffers,
 )
-from sizer.architectures.heads import with_head
+from sizer.architectures.heads import with_head, with_parts
 from sizer.architectures.moe.names import NAMES, MoENames
+from sizer.architectures.mtp import beside_the_layers, next_layers
 from sizer.architectures.registry import Architecture
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -49,6 +50,8 @@ class MoEConfig(DecoderConfig):
     `rotary_types`: the kinds of layers that have rotary frequencies of their own.
     `n_rotary`: further sets of frequencies, one for each base.
     `qa_prefix`: what a question-answering model calls its decoder.
+    `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so; `dense_mtp`:
+    they have no experts, and ERNIE's names.
     """
 
     d_ff: Dim | None = None
@@ -72,6 +75,9 @@ class MoEConfig(DecoderConfig):
     head_bias: bool = False
     qa_prefix: str = "model"
     rotary_types: tuple[str, ...] | None = None
+    mtp_layers: Dim | None = None
+    count_mtp: bool = False
+    dense_mtp: bool = False
 
     letters = {
         **DecoderConfig.letters,
@@ -117,12 +123,10 @@ def moe_decoder(c: MoEConfig, attend: Module | None = None) -> Module:
     names, embed = c.names, Axis("embed", c.d_model)
     norms = (norms_named(c, name, embed) for name in names.norms or c.norms)
     before_attn, after_attn, before_mlp, after_mlp = norms
+    attends = residual(*before_attn, moe_attention(c) if attend is None else attend, *after_attn)
     block = Module(
         "layers",
-        (
-            residual(*before_attn, moe_attention(c) if attend is None else attend, *after_attn),
-            residual(*before_mlp, *feed_forwards(c, embed), *after_mlp),
-        ),
+        (attends, residual(*before_mlp, *feed_forwards(c, embed), *after_mlp)),
         repeat=c.n_layers,
         flow="block",
     )
@@ -132,7 +136,14 @@ def moe_decoder(c: MoEConfig, attend: Module | None = None) -> Module:
         norm(c, "norm", embed),
         *rotaries(c),
     )
-    return with_head(c, model, embedding=names.embedding, bias=c.head_bias, qa_prefix=c.qa_prefix)
+    tree = with_head(c, model, embedding=names.embedding, bias=c.head_bias, qa_prefix=c.qa_prefix)
+    if c.mtp_layers is None or not c.count_mtp:
+        return tree
+    if c.dense_mtp:
+        mlp = dense_mlp(c, embed, at=Layers(1))
+        return with_parts(tree, c, *beside_the_layers(c, (attends, residual(*before_mlp, mlp, *after_mlp))))
+    further = (attends, residual(*before_mlp, sparse_mlp(c, embed), *after_mlp))
+    return with_parts(tree, c, *next_layers(c, further))
 
 
 def moe_attention(c: MoEConfig) -> Module:

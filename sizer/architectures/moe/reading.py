@@ -21,6 +21,8 @@ def moe_reading(
 ) -> Reading:
     """The fields of a MoE decoder; no token visits more experts than there are."""
     given.setdefault("d_rotary", rotary_width(hf))
+    # Only a family whose published layout is known passes them on.
+    given.setdefault("mtp_layers", None)
     found = hf.fill(config, **given)
     if "d_head" not in found and found["d_model"] % found["n_heads"]:
         # transformers rounds down where the width does not divide; only then it has no closed form.

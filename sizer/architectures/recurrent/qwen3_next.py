@@ -12,6 +12,7 @@ from sizer.architectures.decoders.decoder import (
     windowed_core,
 )
 from sizer.architectures.heads import with_head
+from sizer.architectures.mtp import fused_inputs, layers_in_file
 from sizer.architectures.recurrent.delta import (
     DeltaConfig,
     delta_axes,
@@ -55,6 +56,7 @@ class Qwen3NextConfig(DeltaConfig):
     `gated_attention`: queries bring a gate of their width.
     `mlps`: "dense" or "sparse"; without it all layers have experts, or none where `n_experts` is
     not given. `shared_gate`: one number scales the shared expert.
+    `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so.
     """
 
     paired_inputs: bool = False
@@ -68,6 +70,8 @@ class Qwen3NextConfig(DeltaConfig):
     shared_gate: bool = True
     d_ff: Dim | None = None
     qk_norm: str | None = "head"
+    mtp_layers: Dim | None = None
+    count_mtp: bool = False
 
     letters = {**DeltaConfig.letters, "mlps": "L", "d_ff_shared": "Fs"}
     meanings = {**DeltaConfig.meanings, "d_ff_shared": "hidden width of the shared expert"}
@@ -101,7 +105,14 @@ def qwen3_next(c: Qwen3NextConfig) -> Module:
         rms_norm("norm", embed),
         *rotary_buffers(c.d_rotary, layout=c.layout),
     )
-    return with_head(c, model)
+    further = (
+        rms_norm("input_layernorm", embed),
+        attends,
+        rms_norm("post_attention_layernorm", embed),
+        feed_forward(c) if c.n_experts is None else _experts(c, embed),
+    )
+    tree = with_head(c, model)
+    return tree._replace(children=(*tree.children, *fused_inputs(c, further)))
 
 
 def _mixer(c: Qwen3NextConfig, embed: Axis) -> Module:
@@ -223,6 +234,7 @@ def _lara_mini(hf: HFConfig) -> Reading:
         d_ff=None,
         d_ff_shared=hf["shared_expert_intermediate_size"],
         shared_gate=False,
+        mtp_layers=None,
     )
     return Reading("qwen3_next", given)
 
@@ -231,6 +243,7 @@ def _sizes(hf: HFConfig, routed: bool) -> dict[str, Any]:
     """What Qwen3-Next and Qwen3.5 have in common; a quarter of each head is rotated."""
     return {
         "window": None,
+        "mtp_layers": layers_in_file(hf),
         "d_rotary": rotary_width(hf, hf["head_dim"], factor=in_file(hf, "partial_rotary_factor", 0.25)),
         "n_experts": hf["num_experts"] if routed else None,
         "top_k": hf["num_experts_per_tok"] if routed else None,

@@ -1,0 +1,334 @@
+"""`sizer diff` and `sizer reconcile` on files: small and full-size checkpoints made byte by byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+from making import Entry, gguf, safetensors, sharded
+
+import sizer
+from sizer.oracles.naming import folded
+
+CLI = Callable[..., tuple[int, str, str]]
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 1000,
+}
+# 2·1000·256 and 256, and three layers of 3·65,536 (attention), 3·131,072 (MLP) and 512
+LLAMA_TOTAL = "2,283,264"
+
+
+def stored(config: dict[str, Any] | str, dtype: str = "BF16") -> dict[str, Entry]:
+    """The tensors that a published file has: those with a storage of their own."""
+    return {t.name: (dtype, list(t.shape)) for t in sizer.load(config).tensors() if t.tied_to is None}
+
+
+def in_gptq(tensors: dict[str, Entry]) -> dict[str, Entry]:
+    """The same in AutoGPTQ's layout of 4 bits and groups of 128."""
+    found: dict[str, Entry] = {}
+    for name, (dtype, shape) in tensors.items():
+        stem = name.removesuffix(".weight")
+        if not stem.endswith("_proj"):
+            found[name] = (dtype, shape)
+            continue
+        outputs, inputs = shape
+        found[f"{stem}.qweight"] = ("I32", [inputs // 8, outputs])
+        found[f"{stem}.qzeros"] = ("I32", [inputs // 128, outputs // 8])
+        found[f"{stem}.scales"] = ("F16", [inputs // 128, outputs])
+        found[f"{stem}.g_idx"] = ("I32", [inputs])
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    return tmp_path
+
+
+def test_a_file_of_its_config(sizer_cli: CLI, folder: Path) -> None:
+    file = safetensors(folder / "model.safetensors", stored(LLAMA))
+
+    code, out, _ = sizer_cli("diff", str(folder / "config.json"), str(file))
+
+    assert (code, f"equal, {LLAMA_TOTAL} parameters" in out) == (0, True), out
+    assert sizer_cli("diff", f"formula:{folder}", f"checkpoint:{folder}", "-q")[:2] == (0, "0\n")
+
+
+def test_a_quantized_file_is_compared_in_logical_weights(sizer_cli: CLI, folder: Path) -> None:
+    safetensors(folder / "model.safetensors", in_gptq(stored(LLAMA)))
+    settings = {"quant_method": "gptq", "bits": 4, "group_size": 128}
+    (folder / "config.json").write_text(json.dumps({**LLAMA, "quantization_config": settings}))
+    plain = safetensors(folder / "plain.safetensors", stored(LLAMA))
+
+    assert sizer_cli("diff", f"formula:{folder}", f"checkpoint:{folder}", "-q")[:2] == (0, "0\n")
+    assert sizer_cli("diff", str(folder / "model.safetensors"), str(plain), "-q")[:2] == (0, "0\n")
+
+
+def test_what_differs_is_named_and_layers_are_folded(sizer_cli: CLI, folder: Path) -> None:
+    tensors = stored(LLAMA)
+    tensors |= {f"model.layers.{i}.self_attn.q_proj.bias": ("BF16", [256]) for i in range(3)}
+    tensors["model.norm.weight"] = ("BF16", [255])
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    file = safetensors(folder / "model.safetensors", tensors)
+
+    code, out, _ = sizer_cli("diff", str(folder / "config.json"), str(file), "--json")
+    found = json.loads(out)
+
+    assert (code, found["ok"]) == (1, False)
+    assert [(d["kind"], d["name"], d["tensors"], d["a"], d["b"]) for d in found["differences"]] == [
+        ("only in A", "model.layers.1.mlp.up_proj.weight", 1, "[512, 256]", "–"),
+        ("only in B", "model.layers.{0-2}.self_attn.q_proj.bias", 3, "–", "[256]"),
+        ("shape", "model.norm.weight", 1, "[256]", "[255]"),
+    ]
+    assert sizer_cli("diff", str(folder / "config.json"), str(file), "-q")[1] == "3\n"
+
+
+@pytest.mark.parametrize(("level", "kinds"), [("total", ["total"]), ("component", ["total", "component"])])
+def test_levels(sizer_cli: CLI, folder: Path, level: str, kinds: list[str]) -> None:
+    tensors = stored(LLAMA)
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    file = safetensors(folder / "model.safetensors", tensors)
+
+    code, out, _ = sizer_cli("diff", str(folder), str(file), "--level", level, "--json")
+    found = json.loads(out)["differences"]
+
+    assert (code, [d["kind"] for d in found]) == (1, kinds)
+    assert (found[0]["a"], found[0]["b"]) == (LLAMA_TOTAL, "2,152,192")
+
+
+@pytest.mark.parametrize(
+    ("rename", "mapping"),
+    [
+        (lambda name: name.removeprefix("transformer."), "'transformer.' taken off the names of A"),
+        (lambda name: f"module.{name}", "'module.' taken off the names of B"),
+        (lambda name: f"_orig_mod.module.{name}", "'_orig_mod.module.' taken off the names of B"),
+        (lambda name: name, "equal names"),
+    ],
+)
+def test_names_are_matched(
+    sizer_cli: CLI, tmp_path: Path, rename: Callable[[str], str], mapping: str
+) -> None:
+    """openai-community/gpt2 has no "transformer.", a DistributedDataParallel's file has "module."."""
+    tensors = {rename(name): entry for name, entry in stored("gpt2-small", "F32").items()}
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+
+    code, out, _ = sizer_cli("diff", "gpt2-small", str(file), "--json")
+
+    assert (code, mapping in json.loads(out)["mapping"]) == (0, True), out
+
+
+def test_masks_are_no_difference(sizer_cli: CLI, tmp_path: Path) -> None:
+    tensors = {n: e for n, e in stored("gpt2-small", "F32").items() if not n.endswith(".attn.bias")}
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+
+    code, out, _ = sizer_cli("diff", "gpt2-small", str(file))
+
+    assert code == 0
+    assert "12 buffers transformer.h.{0-11}.attn.bias are of the first side alone" in out
+
+
+def test_a_head_that_is_stored_apart(sizer_cli: CLI, tmp_path: Path) -> None:
+    tensors = {**stored("gpt2-small", "F32"), "lm_head.weight": ("F32", [50257, 768])}
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+
+    found = json.loads(sizer_cli("diff", "gpt2-small", str(file), "--json")[1])
+
+    assert [(d["kind"], d["name"]) for d in found["differences"]] == [("tie", "lm_head.weight")]
+
+
+def test_types_of_two_files(sizer_cli: CLI, tmp_path: Path) -> None:
+    one = safetensors(tmp_path / "one.safetensors", stored(LLAMA))
+    other = safetensors(tmp_path / "other.safetensors", stored(LLAMA, "F16"))
+
+    found = json.loads(sizer_cli("diff", str(one), str(other), "--json")[1])["differences"]
+
+    assert {(d["kind"], d["a"], d["b"]) for d in found} == {("dtype", "bf16", "fp16")}
+    assert sum(d["tensors"] for d in found) == len(stored(LLAMA))
+
+
+def test_a_missing_shard_is_said(sizer_cli: CLI, folder: Path) -> None:
+    items = list(stored(LLAMA).items())
+    index = sharded(folder / "shards", [dict(items[:12]), dict(items[12:])])
+    (folder / "shards" / "model-00002-of-00002.safetensors").unlink()
+
+    code, out, err = sizer_cli("diff", str(folder / "config.json"), str(index), "--json")
+    found = json.loads(out)
+
+    assert (code, found["ok"], found["differences"], found["shared"]) == (1, False, [], 12)
+    assert f"{len(items) - 12} tensors are not known" in found["remarks"][0]
+    assert "missing: model-00002-of-00002.safetensors" in err
+
+
+def test_prediction_layers_of_a_file(sizer_cli: CLI, tmp_path: Path) -> None:
+    config = {
+        "model_type": "deepseek_v3",
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "intermediate_size": 128,
+        "moe_intermediate_size": 32,
+        "n_routed_experts": 4,
+        "first_k_dense_replace": 1,
+        "vocab_size": 100,
+        "num_nextn_predict_layers": 1,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tensors = {t.name: ("BF16", list(t.shape)) for t in sizer.load(config, count_mtp=True).tensors()}
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+
+    found = json.loads(sizer_cli("diff", f"formula:{tmp_path}", str(file), "--json")[1])
+
+    assert found["mapping"] == "with the layers for multi-token prediction"
+    # The files repeat the two tables, which are the model's own.
+    assert {(d["kind"], d["name"]) for d in found["differences"]} == {
+        ("tie", "model.layers.2.embed_tokens.weight"),
+        ("tie", "model.layers.2.shared_head.head.weight"),
+    }
+    (tmp_path / "config.json").unlink()
+    total = sizer.load(config).count().total
+    code, out, _ = sizer_cli("reconcile", str(file), str(total), "--json")
+    assert (code, [t["name"] for t in json.loads(out)["terms"]]) == (
+        0,
+        ["layers for multi-token prediction left out"],
+    )
+
+
+@pytest.mark.torch
+def test_three_ways(sizer_cli: CLI, tmp_path: Path) -> None:
+    file = safetensors(tmp_path / "model.safetensors", stored("gpt2-small", "F32"))
+
+    assert sizer_cli("diff", "gpt2-small", "torch:gpt2-small", "-q")[:2] == (0, "0\n")
+    assert sizer_cli("diff", "torch:gpt2-small", str(file), "-q")[:2] == (0, "0\n")
+    assert sizer_cli("diff", "torch:gpt2-small", "torch:gpt2-small", "-q")[:2] == (0, "0\n")
+    assert sizer_cli("diff", "torch:gpt2-small", "gpt2-medium", "-q")[0] == 1
+
+
+@pytest.mark.torch
+def test_experts_of_a_file_and_of_a_module(sizer_cli: CLI, tmp_path: Path) -> None:
+    """Files keep each expert's matrices, transformers 5 all of a layer in two tensors."""
+    config = {
+        "model_type": "mixtral",
+        "architectures": ["MixtralForCausalLM"],
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_local_experts": 4,
+        "vocab_size": 100,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    file = safetensors(tmp_path / "model.safetensors", stored(config))
+
+    code, out, _ = sizer_cli("diff", f"torch:{tmp_path}/config.json", str(file), "--json")
+
+    assert (code, "published names" in json.loads(out)["mapping"]) == (0, True), out
+
+
+def test_names_of_llama_cpp(sizer_cli: CLI, folder: Path) -> None:
+    """A GGUF file in F32 of the same model, as convert_hf_to_gguf.py names its tensors."""
+    parts = {
+        "attn_norm": [256],
+        "attn_q": [256, 256],
+        "attn_k": [256, 128],
+        "attn_v": [256, 128],
+        "attn_output": [256, 256],
+        "ffn_norm": [256],
+        "ffn_gate": [256, 512],
+        "ffn_up": [256, 512],
+        "ffn_down": [512, 256],
+    }
+    sizes = {"token_embd": [256, 1000], "output_norm": [256], "output": [256, 1000]}
+    sizes |= {f"blk.{i}.{part}": shape for i in range(3) for part, shape in parts.items()}
+    tensors = [(f"{name}.weight", shape, 0, 4 * prod(shape)) for name, shape in sizes.items()]
+    file = folder / "model.gguf"
+    file.write_bytes(gguf(tensors, [("general.architecture", 8, "llama")]))
+
+    code, out, _ = sizer_cli("diff", str(folder / "config.json"), str(file), "--json")
+
+    assert (code, json.loads(out)["mapping"]) == (0, "names of llama.cpp under those of LLaMA"), out
+
+
+@pytest.mark.parametrize(
+    ("args", "fragment"),
+    [
+        (("foo:x", "gpt2-small"), "no side named 'foo'"),
+        (("torch:", "gpt2-small"), "names nothing"),
+        (("gpt2-small", "gtp2-medium"), "gpt2-medium"),
+        (("gpt2-small", "checkpoint:/nowhere"), "there is no file"),
+        (("gpt2-small",), "Missing argument"),
+        (("gpt2-small", "gpt2-small", "--level", "shapes"), "shapes"),
+    ],
+)
+def test_a_wrong_question(sizer_cli: CLI, args: tuple[str, ...], fragment: str) -> None:
+    code, out, err = sizer_cli("diff", *args)
+
+    assert (code, out, fragment in err, err.count("\n")) == (2, "", True, 1), err
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], []),
+        (["a.0.w", "a.1.w"], ["a.{0-1}.w"]),
+        (["a.0.w", "a.2.w", "a.3.w"], ["a.{0,2-3}.w"]),
+        (["a.0.e.0.w", "a.0.e.1.w", "a.1.e.0.w", "a.1.e.1.w"], ["a.{0-1}.e.{0-1}.w"]),
+        (["a.7.e.0.w", "a.7.e.1.w"], ["a.7.e.{0-1}.w"]),
+        (["a.w", "b.w"], ["a.w", "b.w"]),
+    ],
+)
+def test_names_of_layers_as_one(names: list[str], expected: list[str]) -> None:
+    assert [name for name, _ in folded(names)] == expected
+
+
+# number, names of the terms
+OF_GPTQ = [
+    ("8030261248", []),
+    (
+        "1985941504",
+        [
+            "packed words instead of weights (GPTQ 4-bit)",
+            "zero points counted",
+            "scales counted",
+            "group indices counted",
+        ],
+    ),
+    ("5.73GB", []),
+    ("7,504,924,672", ["token embedding left out"]),
+]
+
+
+@pytest.mark.parametrize(("number", "names"), OF_GPTQ)
+def test_numbers_of_a_gptq_file(sizer_cli: CLI, tmp_path: Path, number: str, names: list[str]) -> None:
+    """Llama-3-8B in GPTQ: 5.73 GB, which header readers call a model of 1.99B parameters."""
+    file = safetensors(tmp_path / "model.safetensors", in_gptq(stored("llama-3-8b")))
+
+    code, out, _ = sizer_cli("reconcile", str(file), number, "--json")
+    found = json.loads(out)
+
+    assert (code, [term["name"] for term in found["terms"]]) == (0, names)
+    assert found["total"] + sum(t["amount"] for t in found["terms"]) == found["value"]
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [("137022720", "attn.bias buffers"), ("163037184", "tied head counted again")]
+)
+def test_numbers_of_the_published_gpt2(sizer_cli: CLI, tmp_path: Path, number: str, name: str) -> None:
+    file = safetensors(tmp_path / "model.safetensors", stored("gpt2-small", "F32"))
+
+    code, out, _ = sizer_cli("reconcile", str(file), number, "--json")
+
+    assert (code, [term["name"] for term in json.loads(out)["terms"]]) == (0, [name])
