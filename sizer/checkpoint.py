@@ -10,10 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sizer.errors import BadInput, SizerError, clip
+from sizer.sources.checkpoints.files import exists, is_file, no_file
 from sizer.sources.checkpoints.logical.weights import Helper, Logical
 from sizer.sources.checkpoints.logical.weights import logical as logical_of
 from sizer.sources.checkpoints.read import read
 from sizer.sources.checkpoints.stored import Contents
+from sizer.sources.hub.target import is_hub
 
 if TYPE_CHECKING:
     from sizer.measures.stored import StoredCount
@@ -23,16 +25,23 @@ if TYPE_CHECKING:
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """A checkpoint: a file (safetensors, GGUF, PyTorch), an index of files, or a folder with either.
 
+    `path` may be on a hub (`"hub:org/name"`, `"hub:org/name@revision/model.safetensors"`).
+
     Only headers are read; a pickle is parsed and never executed. What is missing or contradicts is in
     `.missing` and `.problems`, and a count is then of what is known so far.
 
     Raises `sizer.SizerError` with a message for people.
     """
     target = os.fspath(path)
-    if not os.path.exists(target):
-        raise BadInput(f"there is no file {clip(target)!r}")
+    if not exists(target):
+        raise no_file(target)
     with _collector_paused():
-        return Checkpoint(read(target))
+        contents = read(target)
+    if is_hub(target):
+        from sizer.sources.hub.about import source
+
+        contents.remarks.append(f"read from {source(target)}")
+    return Checkpoint(contents)
 
 
 @contextmanager
@@ -193,7 +202,7 @@ class Checkpoint:
         from sizer.loading import from_path
 
         path = os.path.join(self._folder, "config.json")
-        if not os.path.isfile(path):
+        if not is_file(path):
             return None
         try:
             return {tensor.name for tensor in from_path(path).tensors()}

@@ -11,11 +11,11 @@ import os
 import re
 
 from sizer.errors import BadInput, clip
+from sizer.sources.checkpoints.files import names_in
 from sizer.sources.checkpoints.read import ENDINGS, INDEX_ENDING, read
 from sizer.sources.checkpoints.shards import siblings
 from sizer.sources.checkpoints.stored import Contents
 
-MAX_LISTED = 100_000
 _CONSOLIDATED = re.compile(r"^consolidated(\.[0-9]{2})?\.(pth|pt|safetensors)$")
 _TRAINING = re.compile(
     r"^(training_args|optimizer|scheduler|scaler|rng_state.*|random_states.*)\.(bin|pt|pth)$"
@@ -33,7 +33,7 @@ _USUAL = (
 
 def read_folder(folder: str) -> Contents:
     """The contents of the checkpoint in a folder."""
-    names = _names(folder)
+    names = names_in(folder)
     chosen = _choice(folder, names)
     if isinstance(chosen, list):
         from sizer.sources.checkpoints.consolidated import read_consolidated
@@ -50,19 +50,6 @@ def read_folder(folder: str) -> Contents:
         )
     contents.path = folder
     return contents
-
-
-def _names(folder: str) -> list[str]:
-    names = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                names.append(entry.name)
-                if len(names) > MAX_LISTED:
-                    raise BadInput(f"{clip(folder)} holds over {MAX_LISTED:,} files; name the one to read")
-    except OSError as error:
-        raise BadInput(f"cannot read {clip(folder)}: {error.strerror}") from None
-    return sorted(names)
 
 
 def _choice(folder: str, names: list[str]) -> str | list[str]:

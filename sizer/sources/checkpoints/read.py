@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sizer.errors import BadInput, clip
-from sizer.sources.checkpoints.files import LFS_START, lfs_size, opened, read_at, size_of
+from sizer.sources.checkpoints.files import LFS_START, is_file, is_folder, lfs_size, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import Contents, Missing
 
 ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt")
@@ -28,11 +28,11 @@ def is_checkpoint(path: str) -> bool:
 
     A folder with a `config.json`, or another tool's, is a configuration; its formula says more.
     """
-    if os.path.isdir(path):
-        return not any(os.path.isfile(os.path.join(path, name)) for name in CONFIG_FILES)
+    if is_folder(path):
+        return not any(is_file(os.path.join(path, name)) for name in CONFIG_FILES)
     if path.endswith((*ENDINGS, INDEX_ENDING, ".onnx", ".h5")):
         return True
-    if path.endswith((".json", ".toml")) or not os.path.isfile(path):
+    if path.endswith((".json", ".toml")) or not is_file(path):
         return False
     with opened(path) as file:
         head = read_at(file, 0, 16)
@@ -56,7 +56,7 @@ def _is_safetensors(head: bytes) -> bool:
 
 def read(path: str) -> Contents:
     """The contents of a file of weights, of an index, or of a folder."""
-    if os.path.isdir(path):
+    if is_folder(path):
         from sizer.sources.checkpoints.folder import read_folder
 
         return read_folder(path)

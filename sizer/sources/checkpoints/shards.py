@@ -14,7 +14,7 @@ from typing import Any
 
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints import scan
-from sizer.sources.checkpoints.files import lfs_size, opened, read_at, size_of
+from sizer.sources.checkpoints.files import exists, is_file, lfs_size, of_each, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing
 
 MAX_INDEX = 50_000_000
@@ -55,7 +55,7 @@ def index_beside(path: str) -> str | None:
     if found is None:
         return None
     index = os.path.join(folder, f"{found['stem']}{found['ending']}.index.json")
-    return index if os.path.isfile(index) else None
+    return index if is_file(index) else None
 
 
 def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> Contents:
@@ -63,15 +63,14 @@ def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> 
     whole = Contents(path, format, files=[path])
     whole.files.clear()
     seen: set[str] = set()
+    present: list[str] = []
     for file in files:
         pointer = _pointer(file)
-        if pointer is not None:
+        if pointer is not None or not exists(file):
             whole.missing.append(Missing(os.path.basename(file), bytes=pointer))
-            continue
-        if not os.path.exists(file):
-            whole.missing.append(Missing(os.path.basename(file)))
-            continue
-        part = reader(file)
+        else:
+            present.append(file)
+    for file, part in zip(present, of_each(reader, present), strict=True):
         whole.format = part.format
         whole.files.append(file)
         for key, value in part.metadata.items():
@@ -97,7 +96,7 @@ def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> 
 
 
 def _pointer(file: str) -> int | None:
-    if not os.path.isfile(file) or size_of(file) > 1024:
+    if not is_file(file) or size_of(file) > 1024:
         return None
     with opened(file) as opened_file:
         return lfs_size(read_at(opened_file, 0, 1024))

@@ -8,7 +8,8 @@ from typing import Any, BinaryIO
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.files import read_at
 
-CHUNK = 1 << 20
+# What is read at once: little at first, so that not much is read past a short header.
+FIRST, MOST = 1 << 16, 1 << 20
 
 
 class Window:
@@ -22,6 +23,7 @@ class Window:
         self.size = size
         self.path = clip(path)
         self.order = "<"
+        self._chunk = FIRST
         self._data = b""
         self._begin = 0
         self._pos = 0
@@ -90,7 +92,8 @@ class Window:
         if length > self.left:
             self._over(length)
         begin = self.at
-        self._data = read_at(self.file, begin, max(length, min(CHUNK, self.size - begin)))
+        self._data = read_at(self.file, begin, max(length, min(self._chunk, self.size - begin)))
+        self._chunk = min(2 * self._chunk, MOST)
         self._begin, self._pos = begin, 0
         if len(self._data) < length:
             self._over(length)
