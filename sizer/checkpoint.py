@@ -20,6 +20,7 @@ from sizer.sources.hub.target import is_hub
 if TYPE_CHECKING:
     from sizer.measures.stored import StoredCount
     from sizer.measures.tensors import Tensor
+    from sizer.sources.checkpoints.stored import StoredTensor
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
@@ -67,13 +68,17 @@ class Checkpoint:
         self.contents = contents
         self.name = contents.path
         self.format = contents.format
-        self.stored = contents.stored
         self.metadata = contents.metadata
         self.missing = contents.missing
         self.stated = contents.stated
 
     def __repr__(self) -> str:
-        return f"<sizer.Checkpoint {self.name} ({self.format}), {len(self.stored)} stored tensors>"
+        return f"<sizer.Checkpoint {self.name} ({self.format}), {len(self.contents)} stored tensors>"
+
+    @property
+    def stored(self) -> list[StoredTensor]:
+        """The tensors as the files have them."""
+        return self.contents.stored
 
     @property
     def architecture(self) -> str:
@@ -111,7 +116,7 @@ class Checkpoint:
         """
         from sizer.measures.stored import count
 
-        if not self.stored and self.missing:
+        if not len(self.contents) and self.missing:
             raise BadInput(self.contents.nothing_here())
         return count(self.logical, self._visited)
 
@@ -177,6 +182,8 @@ class Checkpoint:
         They are told by the configuration beside the files: its model has no such bias.
         """
         packed = {w.name for w in found.packed if w.scheme.startswith("GPTQ")}
+        if not packed:
+            return
         biases = [t for t in found.plain if t.name.endswith(".bias") and f"{t.name[:-5]}.weight" in packed]
         if not biases:
             return

@@ -60,9 +60,16 @@ def index_beside(path: str) -> str | None:
 
 def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> Contents:
     """The contents of several files together; those that are not here are missing."""
+    return _read_files(path, format, files, reader)[0]
+
+
+def _read_files(
+    path: str, format: str, files: Iterable[str], reader: Reader
+) -> tuple[Contents, dict[str, str]]:
+    """The same, and the file of each tensor."""
     whole = Contents(path, format, files=[path])
     whole.files.clear()
-    seen: set[str] = set()
+    places: dict[str, str] = {}
     present: list[str] = []
     for file in files:
         pointer = _pointer(file)
@@ -79,20 +86,20 @@ def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> 
         whole.problems += part.problems
         whole.remarks += part.remarks
         whole.made_of_tensors |= part.made_of_tensors
-        names = {tensor.name for tensor in part.stored}
-        if len(seen) + len(names) > MAX_TENSORS:
+        if len(places) + len(part) > MAX_TENSORS:
             raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-        if not seen.isdisjoint(names):
-            again = seen & names
-            first = min(again)
+        due = len(places) + len(part)
+        places |= dict.fromkeys(part.names(), os.path.basename(file))
+        if len(places) < due:
+            again = set(part.names()).intersection(whole.names())
             more = f" and {len(again) - 1:,} more" if len(again) > 1 else ""
             whole.problems.append(
-                f"{first}{more} in {os.path.basename(file)} is in another file too; it is counted once"
+                f"{min(again)}{more} in {os.path.basename(file)} is in another file too; it is counted once"
             )
             part.stored = [tensor for tensor in part.stored if tensor.name not in again]
-        seen |= names
-        whole.stored += part.stored
-    return whole
+            places |= {tensor.name: tensor.file for tensor in whole.stored if tensor.name in again}
+        whole.add(part)
+    return whole, places
 
 
 def _pointer(file: str) -> int | None:
@@ -112,7 +119,8 @@ def read_index(path: str, reader: Reader) -> Contents:
             raise BadInput(f"{clip(path)} names the file {clip(name)!r}, which is not beside it")
     if len(names) > MAX_FILES:
         raise BadInput(f"{clip(path)} names {len(names):,} files, over {MAX_FILES:,}")
-    whole = read_files(path, "safetensors", [os.path.join(folder, name) for name in names], reader)
+    paths = [os.path.join(folder, name) for name in names]
+    whole, places = _read_files(path, "safetensors", paths, reader)
     whole.metadata = {**metadata, **whole.metadata}
     whole.stated = {
         key: value
@@ -125,13 +133,14 @@ def read_index(path: str, reader: Reader) -> Contents:
         for file in weight_map.values():
             count[file] = count.get(file, 0) + 1
         whole.missing = [Missing(m.file, count.get(m.file), m.bytes) for m in whole.missing]
-    _compare(whole, weight_map, absent, os.path.basename(path))
+    _compare(whole, places, weight_map, absent, os.path.basename(path))
     return whole
 
 
-def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], index: str) -> None:
+def _compare(
+    whole: Contents, here: dict[str, str], weight_map: dict[str, str], absent: set[str], index: str
+) -> None:
     """Say where an index contradicts the files it names."""
-    here = {tensor.name: tensor.file for tensor in whole.stored}
     same = here == weight_map
     lost, moved, extra = ([], [], []) if same else _differences(here, weight_map, absent)
     for names, what in (
@@ -143,7 +152,7 @@ def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], inde
             more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
             whole.problems.append(what.format(clip(names[0]) + more))
     total = whole.stated.get("total_size")
-    stored = sum(tensor.bytes for tensor in whole.stored)
+    stored = whole.bytes
     if total is not None and not whole.missing and not whole.problems and total != stored:
         # Writers differ in what they add up: a tied tensor twice, buffers, the files themselves.
         whole.remarks.append(f"{index} states a total_size of {total:,} bytes; its tensors take {stored:,}")
