@@ -45,5 +45,8 @@ def parts(header: bytes, at: int) -> Parts | None:
         return None
     if len(max(own, key=len)) > MAX_KEY or _OFFSETS.fullmatch(offsets) is None:
         return None
-    numbers = list(map(int, offsets.replace(b"\n", b",").split(b",")))
-    return names, lines[1::3], numbers[::2], numbers[1::2]
+    numbers = offsets.replace(b"\n", b",").split(b",")
+    begins, ends = numbers[::2], list(map(int, numbers[1::2]))
+    # Most begin where the one before ends, and need not be read again.
+    in_order = begins[0] == b"0" and begins[1:] == numbers[1:-1:2]
+    return names, lines[1::3], [0, *ends[:-1]] if in_order else list(map(int, begins)), ends

@@ -59,7 +59,7 @@ def _choice(folder: str, names: list[str]) -> str | list[str]:
         if name in present:
             return name
     consolidated = [n for n in names if _CONSOLIDATED.match(n)]
-    for ending in (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".ckpt"):
+    for ending in (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".ckpt", ".onnx"):
         indexes = [n for n in names if n.endswith(ending + INDEX_ENDING)]
         found = [n for n in names if n.endswith(ending) and n not in consolidated and not _TRAINING.match(n)]
         sets = sorted({*indexes, *(siblings(n)[0] for n in found)} - _listed(indexes, found))

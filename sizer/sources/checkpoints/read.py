@@ -8,7 +8,7 @@ from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.files import LFS_START, is_file, is_folder, lfs_size, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import Contents, Missing
 
-ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt")
+ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx")
 INDEX_ENDING = ".index.json"
 # Formats that sizer knows of and does not read: how they begin, and what to do.
 NOT_READ = {
@@ -30,7 +30,7 @@ def is_checkpoint(path: str) -> bool:
     """
     if is_folder(path):
         return not any(is_file(os.path.join(path, name)) for name in CONFIG_FILES)
-    if path.endswith((*ENDINGS, INDEX_ENDING, ".onnx", ".h5")):
+    if path.endswith((*ENDINGS, INDEX_ENDING, ".h5")):
         return True
     if path.endswith((".json", ".toml")) or not is_file(path):
         return False
@@ -85,6 +85,10 @@ def read_file(path: str) -> Contents:
     pointer = lfs_size(head) if size <= 1024 else None
     if pointer is not None:
         return Contents(path, "git lfs pointer", missing=[Missing(os.path.basename(path), bytes=pointer)])
+    if path.endswith(".onnx"):
+        from sizer.sources.checkpoints import onnx_file
+
+        return onnx_file.read(path)
     if _is_safetensors(head):
         from sizer.sources.checkpoints import safetensors
 
@@ -105,5 +109,6 @@ def read_file(path: str) -> Contents:
 
         return safetensors.read(path)
     raise BadInput(
-        f"{clip(path)} is no file of weights that sizer reads; it reads safetensors, GGUF and PyTorch's files"
+        f"{clip(path)} is no file of weights that sizer reads; it reads safetensors, GGUF, ONNX "
+        "and PyTorch's files"
     )

@@ -123,7 +123,8 @@ def parse(header: bytes, where: str, file: str) -> tuple[Columns | list[StoredTe
         if header[at:].strip(b" \t\n\r"):
             raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
         return [], metadata
-    if header.count(b"{", at) > MAX_TENSORS:
+    # The shortest entry has over forty bytes.
+    if len(header) > 40 * MAX_TENSORS and header.count(b"{", at) > MAX_TENSORS:
         raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
     parts = compact.parts(header, at) or _spaced(header, at)
     if parts is not None:
@@ -158,9 +159,9 @@ def _columns(parts: compact.Parts, where: str, file: str, start: int) -> Columns
         raise BadInput(f"{clip(where)} holds a name that is not UTF-8") from None
     _no_name_twice(names, where)
     kinds: dict[bytes, Kind] = {}
-    for key in set(keys):
+    # In the order of the header, so that of several mistakes the first is said.
+    for key, name in reversed(dict(zip(reversed(keys), reversed(names), strict=True)).items()):
         dtype, _, dims = key.partition(compact.SHAPE)
-        name = names[keys.index(key)]
         kinds[key] = Kind(*_kind(dtype.decode("ascii", "replace"), _dims(dims, where, name), name, where))
     sizes = list(map({key: kind.bytes for key, kind in kinds.items()}.__getitem__, keys))
     if list(map(sub, ends, begins)) != sizes:

@@ -58,48 +58,62 @@ def index_beside(path: str) -> str | None:
     return index if is_file(index) else None
 
 
-def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> Contents:
-    """The contents of several files together; those that are not here are missing."""
-    return _read_files(path, format, files, reader)[0]
+def read_files(
+    path: str, format: str, files: Iterable[str], reader: Reader, index: dict[str, str] | None = None
+) -> Contents:
+    """The contents of several files together; those that are not here are missing.
 
-
-def _read_files(
-    path: str, format: str, files: Iterable[str], reader: Reader
-) -> tuple[Contents, dict[str, str]]:
-    """The same, and the file of each tensor."""
+    `index` says which file has which tensor, where something does.
+    """
     whole = Contents(path, format, files=[path])
     whole.files.clear()
-    places: dict[str, str] = {}
-    present: list[str] = []
     for file in files:
         pointer = _pointer(file)
         if pointer is not None or not exists(file):
             whole.missing.append(Missing(os.path.basename(file), bytes=pointer))
         else:
-            present.append(file)
-    for file, part in zip(present, of_each(reader, present), strict=True):
+            whole.files.append(file)
+    parts: list[Contents] = []
+    tensors = 0
+    for part in of_each(reader, whole.files):
+        parts.append(part)
+        tensors += len(part)
+        if tensors > MAX_TENSORS:
+            raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
+    whole.is_as_listed = index is not None and len(index) == tensors and _are_as_listed(parts, index)
+    if not whole.is_as_listed:
+        _keep_once(parts)
+    for part in parts:
         whole.format = part.format
-        whole.files.append(file)
         for key, value in part.metadata.items():
             whole.metadata.setdefault(key, value)
         whole.missing += part.missing
         whole.problems += part.problems
         whole.remarks += part.remarks
         whole.made_of_tensors |= part.made_of_tensors
-        if len(places) + len(part) > MAX_TENSORS:
-            raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-        due = len(places) + len(part)
-        places |= dict.fromkeys(part.names(), os.path.basename(file))
-        if len(places) < due:
-            again = set(part.names()).intersection(whole.names())
+        whole.add(part)
+    return whole
+
+
+def _are_as_listed(parts: list[Contents], index: dict[str, str]) -> bool:
+    """Whether each of as many tensors as an index lists is in the file that it says, and so in no other."""
+    return all({os.path.basename(part.path)}.issuperset(map(index.get, part.names())) for part in parts)
+
+
+def _keep_once(parts: list[Contents]) -> None:
+    """Drop the tensors that an earlier file has too."""
+    seen: set[str] = set()
+    for part in parts:
+        names = set(part.names())
+        again = seen & names
+        if again:
             more = f" and {len(again) - 1:,} more" if len(again) > 1 else ""
-            whole.problems.append(
-                f"{min(again)}{more} in {os.path.basename(file)} is in another file too; it is counted once"
+            part.problems.append(
+                f"{min(again)}{more} in {os.path.basename(part.path)} is in another file too; "
+                "it is counted once"
             )
             part.stored = [tensor for tensor in part.stored if tensor.name not in again]
-            places |= {tensor.name: tensor.file for tensor in whole.stored if tensor.name in again}
-        whole.add(part)
-    return whole, places
+        seen |= names
 
 
 def _pointer(file: str) -> int | None:
@@ -120,7 +134,7 @@ def read_index(path: str, reader: Reader) -> Contents:
     if len(names) > MAX_FILES:
         raise BadInput(f"{clip(path)} names {len(names):,} files, over {MAX_FILES:,}")
     paths = [os.path.join(folder, name) for name in names]
-    whole, places = _read_files(path, "safetensors", paths, reader)
+    whole = read_files(path, "safetensors", paths, reader, weight_map)
     whole.metadata = {**metadata, **whole.metadata}
     whole.stated = {
         key: value
@@ -133,16 +147,13 @@ def read_index(path: str, reader: Reader) -> Contents:
         for file in weight_map.values():
             count[file] = count.get(file, 0) + 1
         whole.missing = [Missing(m.file, count.get(m.file), m.bytes) for m in whole.missing]
-    _compare(whole, places, weight_map, absent, os.path.basename(path))
+    _compare(whole, weight_map, absent, os.path.basename(path))
     return whole
 
 
-def _compare(
-    whole: Contents, here: dict[str, str], weight_map: dict[str, str], absent: set[str], index: str
-) -> None:
+def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], index: str) -> None:
     """Say where an index contradicts the files it names."""
-    same = here == weight_map
-    lost, moved, extra = ([], [], []) if same else _differences(here, weight_map, absent)
+    lost, moved, extra = ([], [], []) if whole.is_as_listed else _differences(whole, weight_map, absent)
     for names, what in (
         (lost, f"{index} lists {{}} that its file does not hold"),
         (moved, f"{index} lists {{}} under another file than the one that holds it"),
@@ -159,9 +170,10 @@ def _compare(
 
 
 def _differences(
-    here: dict[str, str], weight_map: dict[str, str], absent: set[str]
+    whole: Contents, weight_map: dict[str, str], absent: set[str]
 ) -> tuple[list[str], list[str], list[str]]:
     """Tensors that are listed and not here, listed under another file, here and not listed."""
+    here = {tensor.name: tensor.file for tensor in whole.stored}
     lost = [n for n, file in weight_map.items() if file not in absent and n not in here]
     moved = [n for n, file in weight_map.items() if file not in absent and here.get(n, file) != file]
     return lost, moved, [n for n in here if n not in weight_map]

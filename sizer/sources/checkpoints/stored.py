@@ -90,6 +90,8 @@ class Contents:
         self.remarks = list(remarks)
         self.stated = dict(stated or {})
         self.files = list(files) or [path]
+        # Whether its index and its files agree; nothing is known where there is no index.
+        self.is_as_listed = False
         # Tensors that a pickle makes of others: name -> the class and the shape.
         self.made_of_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
 
@@ -116,12 +118,16 @@ class Contents:
 
     def names(self) -> list[str]:
         """The names of all tensors."""
+        if len(self.columns) == 1:
+            return self.columns[0].names
         if self.columns:
             return [name for columns in self.columns for name in columns.names]
         return [tensor.name for tensor in self._stored]
 
     def add(self, part: Contents) -> None:
         """Append the tensors of another file."""
+        if not len(part):
+            return
         if part.columns and not self._stored:
             self.columns += part.columns
         else:

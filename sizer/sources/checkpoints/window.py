@@ -56,6 +56,17 @@ class Window:
         self._pos += found.size
         return value
 
+    def varint(self) -> int:
+        """The next number of protobuf: seven bits a byte, the lowest first, of 64 bits at most."""
+        value = shift = 0
+        while shift < 70:
+            byte = int(self.number("B"))
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+        raise BadInput(f"{self.path}: a number has over ten bytes at byte {self.at:,}")
+
     def size_of(self, code: str) -> int:
         """Bytes of a number."""
         return calcsize(self.order + code)
@@ -67,6 +78,7 @@ class Window:
         self._pos += length
         if self._pos > len(self._data):
             self._begin, self._pos, self._data = self.at, 0, b""
+            self._chunk = FIRST
 
     def skip_texts(self, count: int, code: str) -> None:
         """Pass over texts, each with its length before it."""

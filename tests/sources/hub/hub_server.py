@@ -65,8 +65,13 @@ class Hub:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: Any) -> None:
+                pass
+
+        server = Quiet(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         self.port = server.server_port

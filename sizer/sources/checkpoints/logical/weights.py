@@ -25,6 +25,7 @@ HELPERS = (
     "added biases",
     "optimizer",
     "averages",
+    "constants",
     "training state",
     "unknown",
 )
@@ -208,8 +209,14 @@ def logical(contents: Contents) -> Logical:
         return tensors.out
     if contents.made_of_tensors:
         made_of_tensors(tensors)
-    carriers = _carriers(tensors, PLAIN_DTYPES)
-    left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
+    if contents.format == "onnx":
+        from sizer.sources.checkpoints.logical.onnx import initializers
+
+        initializers(tensors)
+        left: list[StoredTensor] = []
+    else:
+        carriers = _carriers(tensors, PLAIN_DTYPES)
+        left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
     for tensor in left:
         name = tensor.name
