@@ -16,7 +16,8 @@ _NOT_MARKS = bytes(set(range(256)) - set(_MARKS))
 _TO_LINES = bytes.maketrans(_MARKS, b"\n\n\n")
 # What a name in its plain form does not hold: quotes, escapes, control characters.
 _NOT_IN_NAMES = bytes(range(32)) + b'"\\'
-_OFFSETS = re.compile(rb"(?:[0-9]{1,19},[0-9]{1,19}\n)*+[0-9]{1,19},[0-9]{1,19}")
+_NUMBER = rb"(?:0|[1-9][0-9]{0,18})"
+_OFFSETS = re.compile(rb"(?:%b,%b\n)*+%b,%b" % (_NUMBER, _NUMBER, _NUMBER, _NUMBER))
 # What stands between a dtype and its dimensions.
 SHAPE = b'","shape":['
 

@@ -208,11 +208,13 @@ def _no_name_twice(names: list[str], where: str) -> None:
 def _dims(raw: bytes, where: str, name: str) -> tuple[int, ...]:
     if not raw.strip():
         return ()
+    parts = [part.strip(b" \t\n\r") for part in raw.split(b",")] if len(raw) < 1000 else []
     try:
-        dims = tuple(int(part) for part in raw.split(b",")) if len(raw) < 1000 else ()
+        dims = tuple(map(int, parts))
     except ValueError:
         dims = ()
-    if not dims:
+    # Python reads `1_0` and `+1`, which are no numbers of JSON.
+    if not dims or [b"%d" % size for size in dims] != parts:
         raise BadInput(f"{clip(where)}: the shape of {clip(name)} is not a list of whole numbers")
     return dims
 
