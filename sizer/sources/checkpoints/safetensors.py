@@ -57,7 +57,7 @@ DTYPES = {
 _METADATA = b'"__metadata__"'
 _S = rb"[ \t\n\r]*+"
 # An entry as every writer writes it: dtype, shape, offsets, in this order.
-_ENTRY = re.compile(
+_ENTRY = (
     rb'%s"([^"\\\x00-\x1f]{0,4096}+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,'
     rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
     rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s([,}])'.replace(b"%s", _S)
@@ -136,10 +136,11 @@ def parse(header: bytes, where: str, file: str) -> tuple[Columns | list[StoredTe
 
 def _spaced(header: bytes, at: int) -> compact.Parts | None:
     """The parts of a header whose entries are of the usual form with spaces anywhere; else `None`."""
-    if _ENTRY.match(header, at) is None:
+    entry = re.compile(_ENTRY)
+    if entry.match(header, at) is None:
         return None
     # What stands between entries, then the six groups of an entry, again and again.
-    parts = _ENTRY.split(header[at:])
+    parts = entry.split(header[at:])
     between, closes = parts[::7], parts[6::7]
     if any(between[:-1]) or between[-1].strip(b" \t\n\r") or not closes:
         return None

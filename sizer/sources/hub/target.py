@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
 
 from sizer.core.record import Record
 from sizer.errors import BadInput, clip
@@ -11,7 +10,8 @@ from sizer.errors import BadInput, clip
 PREFIX = "hub:"
 _WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,95})"
 # Of references with a slash, those of pull requests and conversions stand as they are; others have %2F.
-_TARGET = re.compile(
+# Compiled when a target is read: this file is on the path of every command.
+_TARGET = (
     # A name alone would be the organization of whatever is joined to it.
     rf"hub:(?P<name>{_WORD}/{_WORD}|{_WORD}(?=@))"
     r"(?:@(?P<revision>refs/(?:pr/[0-9]+|convert/[\w.-]+)|[^/@]{1,255}))?"
@@ -41,7 +41,7 @@ def is_repository(name: str) -> bool:
     >>> is_repository("openai-community/gpt2"), is_repository("gpt2")
     (True, False)
     """
-    return "/" in name and _TARGET.fullmatch(PREFIX + name) is not None
+    return "/" in name and re.fullmatch(_TARGET, PREFIX + name) is not None
 
 
 def parse(path: str) -> Target:
@@ -51,7 +51,9 @@ def parse(path: str) -> Target:
     >>> found.name, found.revision, found.path
     ('org/name', 'v1.0', 'model.safetensors')
     """
-    found = _TARGET.fullmatch(path.replace("\\", "/").rstrip("/"))
+    from urllib.parse import unquote
+
+    found = re.fullmatch(_TARGET, path.replace("\\", "/").rstrip("/"))
     revision = unquote(found["revision"] or "main") if found else ""
     inside = (found["path"] or "") if found else ""
     if found is None or not is_plain(revision) or (inside and not is_plain(inside)):
