@@ -67,4 +67,5 @@ def parse(path: str) -> Target:
 def is_plain(path: str) -> bool:
     """Whether a path from outside stays where it begins."""
     steps = path.split("/")
-    return path.isprintable() and "\\" not in path and not {"", ".", ".."} & set(steps)
+    # Backslashes and colons mean something on Windows.
+    return path.isprintable() and not {"\\", ":"} & set(path) and not {"", ".", ".."} & set(steps)
