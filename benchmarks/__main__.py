@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import inside, processes
+from benchmarks import checkpoints, inside, processes
 
 
 def main() -> None:
@@ -12,6 +12,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21)
     rounds = parser.parse_args().rounds
     processes.report(rounds)
+    checkpoints.report(max(3, rounds // 3))
     inside.report()
 
 

@@ -55,15 +55,19 @@ def run(command: list[str]) -> Run:
 
 
 def report(rounds: int) -> None:
-    chosen = commands()
+    compare(commands(), "import click", rounds)
+
+
+def compare(chosen: dict[str, list[str]], against: str, rounds: int) -> None:
+    """Run commands in turn, round after round, and print their medians and ratios to one of them."""
     for command in chosen.values():
         run(command)
     results: dict[str, list[Run]] = {name: [] for name in chosen}
     for _ in range(rounds):
         for name, command in chosen.items():
             results[name].append(run(command))
-    base = results["import click"]
-    print(f"whole processes, {rounds} paired rounds; ratios to `import click`\n")
+    base = results[against]
+    print(f"whole processes, {rounds} paired rounds; ratios to `{against}`\n")
     print(f"{'':24}{'ms':>8}{'spread':>9}{'ratio':>8}{'cpu ratio':>11}{'memory':>9}")
     for name, runs in results.items():
         clocks = sorted(r.clock * 1e3 for r in runs)

@@ -10,18 +10,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sizer.errors import BadInput, SizerError, clip
+from sizer.sources.checkpoints.files import exists, is_file, no_file
 from sizer.sources.checkpoints.logical.weights import Helper, Logical
 from sizer.sources.checkpoints.logical.weights import logical as logical_of
 from sizer.sources.checkpoints.read import read
 from sizer.sources.checkpoints.stored import Contents
+from sizer.sources.hub.target import is_hub
 
 if TYPE_CHECKING:
     from sizer.measures.stored import StoredCount
     from sizer.measures.tensors import Tensor
+    from sizer.sources.checkpoints.stored import StoredTensor
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """A checkpoint: a file (safetensors, GGUF, PyTorch), an index of files, or a folder with either.
+
+    `path` may be on a hub (`"hub:org/name"`, `"hub:org/name@revision/model.safetensors"`).
 
     Only headers are read; a pickle is parsed and never executed. What is missing or contradicts is in
     `.missing` and `.problems`, and a count is then of what is known so far.
@@ -29,10 +34,15 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     Raises `sizer.SizerError` with a message for people.
     """
     target = os.fspath(path)
-    if not os.path.exists(target):
-        raise BadInput(f"there is no file {clip(target)!r}")
+    if not exists(target):
+        raise no_file(target)
     with _collector_paused():
-        return Checkpoint(read(target))
+        contents = read(target)
+    if is_hub(target):
+        from sizer.sources.hub.about import source
+
+        contents.remarks.append(f"read from {source(target)}")
+    return Checkpoint(contents)
 
 
 @contextmanager
@@ -58,13 +68,17 @@ class Checkpoint:
         self.contents = contents
         self.name = contents.path
         self.format = contents.format
-        self.stored = contents.stored
         self.metadata = contents.metadata
         self.missing = contents.missing
         self.stated = contents.stated
 
     def __repr__(self) -> str:
-        return f"<sizer.Checkpoint {self.name} ({self.format}), {len(self.stored)} stored tensors>"
+        return f"<sizer.Checkpoint {self.name} ({self.format}), {len(self.contents)} stored tensors>"
+
+    @property
+    def stored(self) -> list[StoredTensor]:
+        """The tensors as the files have them."""
+        return self.contents.stored
 
     @property
     def architecture(self) -> str:
@@ -102,7 +116,7 @@ class Checkpoint:
         """
         from sizer.measures.stored import count
 
-        if not self.stored and self.missing:
+        if not len(self.contents) and self.missing:
             raise BadInput(self.contents.nothing_here())
         return count(self.logical, self._visited)
 
@@ -168,6 +182,8 @@ class Checkpoint:
         They are told by the configuration beside the files: its model has no such bias.
         """
         packed = {w.name for w in found.packed if w.scheme.startswith("GPTQ")}
+        if not packed:
+            return
         biases = [t for t in found.plain if t.name.endswith(".bias") and f"{t.name[:-5]}.weight" in packed]
         if not biases:
             return
@@ -193,7 +209,7 @@ class Checkpoint:
         from sizer.loading import from_path
 
         path = os.path.join(self._folder, "config.json")
-        if not os.path.isfile(path):
+        if not is_file(path):
             return None
         try:
             return {tensor.name for tensor in from_path(path).tensors()}

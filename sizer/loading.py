@@ -12,6 +12,7 @@ from sizer.core.pattern import PerLayer
 from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
 from sizer.model import Model
 from sizer.sources.config_text import config_in, decoded, read_text
+from sizer.sources.hub.target import is_hub
 
 
 def load(
@@ -19,10 +20,12 @@ def load(
 ) -> Model:
     """A model.
 
-    `target` is the name of a preset, the path of a configuration (or of a folder with one), or
-    the contents of a `config.json` as a dictionary. `cls` names the class to build, where a
-    configuration has several (`"BertModel"`, `"BertForMaskedLM"`). Overrides change single fields,
-    under our name or any other tool's; sizes that follow from them change too.
+    `target` is the name of a preset, the path of a configuration (or of a folder with one), a
+    repository on a hub (`"hub:org/name"`, `"hub:org/name@revision"`), or the contents of a
+    `config.json` as a dictionary. The network is used for nothing but `hub:`. `cls` names
+    the class to build, where a configuration has several (`"BertModel"`, `"BertForMaskedLM"`).
+    Overrides change single fields, under our name or any other tool's; sizes that follow from them
+    change too.
 
     Raises `sizer.SizerError` with a message for people.
 
@@ -35,7 +38,7 @@ def load(
     if isinstance(target, Mapping):
         return from_dict(target, cls=cls, overrides=overrides)
     path = os.fspath(target)
-    if os.path.exists(path):
+    if is_hub(path) or os.path.exists(path):
         return from_path(path, cls=cls, overrides=overrides)
     if path.endswith((".json", ".toml")) or path.startswith((".", "/", "~")):
         raise BadInput(f"there is no file {clip(path)!r}")
@@ -123,25 +126,33 @@ def _task_of(cls: str, architecture_name: str) -> str:
 
 def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Model:
     """The model of a configuration file, or of the folder that holds one."""
+    from sizer.sources.checkpoints.files import is_folder
     from sizer.sources.checkpoints.read import is_checkpoint
 
-    if not os.path.isdir(path) and is_checkpoint(path):
+    folder = is_folder(path)
+    if not folder and is_checkpoint(path):
         raise BadInput(
             f"{clip(path)} is a checkpoint, which has tensors and no formula; count it with `sizer count`, "
             "list it with `sizer tensors`, or read it in Python with sizer.load_checkpoint"
         )
-    if os.path.isdir(path):
-        path = config_in(path)
-    text = read_text(path)
-    if path.endswith(".toml"):
+    inside = config_in(path) if folder else path
+    text = read_text(inside)
+    if inside.endswith(".toml"):
         from sizer.sources.presets import parse
 
-        found = parse(text, path)
+        found = parse(text, inside)
         if len(found) != 1:
             names = ", ".join(p.name for p in found[:8])
-            raise BadInput(f"{clip(path)} holds {len(found)} models ({names}); write one to a file")
+            raise BadInput(f"{clip(inside)} holds {len(found)} models ({names}); write one to a file")
         return _from_preset(found[0], cls, overrides or {}, trusted=False)
-    return from_text(text, name=path, cls=cls, overrides=overrides)
+    model = from_text(text, name=inside, cls=cls, overrides=overrides)
+    if is_hub(path):
+        from sizer.sources.hub.about import source, weights
+
+        model.name = path
+        model.sources.append(source(path))
+        model.assumptions += weights(path)
+    return model
 
 
 def from_text(

@@ -12,7 +12,7 @@ from conftest import ROOT
 
 import sizer
 
-HEAVY = ("sympy", "numpy", "pydantic", "torch", "transformers", "tabulate", "tomllib")
+HEAVY = ("sympy", "numpy", "pydantic", "torch", "transformers", "tabulate", "tomllib", "huggingface_hub")
 
 
 def loaded_by(code: str) -> set[str]:

@@ -82,7 +82,7 @@ def _show_version(ctx: click.Context, _option: click.Parameter, wanted: bool) ->
 @click.group(
     cls=Commands,
     context_settings={"max_content_width": 100},
-    epilog="MODEL is a preset, a path, or - for a config on standard input.",
+    epilog="MODEL is a preset, a path, hub:org/name, or - for a config on standard input.",
 )
 @click.option(
     "--version",

@@ -33,6 +33,7 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
 
     @click.argument("target", metavar="[MODEL]", required=False)
     @click.option("--preset", metavar="NAME", help="A model known by name (sizer presets list).")
+    @click.option("--hub", is_flag=True, help="Look for MODEL, org/name, on the Hugging Face Hub.")
     @click.option("--class", "cls", metavar="NAME", help="The class to build, such as BertForMaskedLM.")
     @click.option(
         "--set",
@@ -43,12 +44,19 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
     )
     @wraps(command)
     def wrapped(
-        target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...], **rest: Any
+        target: str | None,
+        preset: str | None,
+        hub: bool,
+        cls: str | None,
+        assignments: tuple[str, ...],
+        **rest: Any,
     ) -> Any:
         overrides = _overrides(assignments)
         if preset is not None and target is not None and rest.get("number", "") is None:
             # With --preset, the one argument that is left is not the model.
             target, rest["number"] = None, target
+        if hub and target is not None:
+            target = _on_hub(target)
         # `--all` stands for every preset: then no single model is named.
         unnamed = rest.get("everything") and target is None and preset is None
         chosen = _build if rest.get("builder") else load
@@ -106,6 +114,14 @@ def render(answer: Report, form: str | None, table_format: str | None, verbose: 
     return report.csv(view.table) if form == "csv" else report.formatted(view.table, str(table_format))
 
 
+def _on_hub(target: str) -> str:
+    """A repository as a place on a hub; a file that exists, a preset, or `-` stays what it is."""
+    from sizer.sources.hub.target import PREFIX, is_repository
+
+    here = target.startswith(PREFIX) or os.path.exists(target)
+    return target if here or not is_repository(target) else f"{PREFIX}{target}"
+
+
 def _overrides(assignments: tuple[str, ...]) -> dict[str, Any]:
     if not assignments:
         return {}
@@ -124,7 +140,7 @@ def _load(target: str | None, preset: str | None, cls: str | None, overrides: di
 
     if (target is None) == (preset is None):
         raise click.UsageError(
-            "name one model: a preset, a path, or - for a config on standard input"
+            "name one model: a preset, a path, hub:org/name, or - for a config on standard input"
             if target is None
             else "MODEL and --preset both name a model; give one"
         )
@@ -152,7 +168,9 @@ def _build(target: str | None, preset: str | None, cls: str | None, overrides: d
 def _load_any(
     target: str | None, preset: str | None, cls: str | None, overrides: dict[str, Any]
 ) -> Model | Checkpoint:
-    if target is None or preset is not None or not os.path.exists(target):
+    from sizer.sources.hub.target import is_hub
+
+    if target is None or preset is not None or not (is_hub(target) or os.path.exists(target)):
         return _load(target, preset, cls, overrides)
     from sizer.sources.checkpoints.read import is_checkpoint
 

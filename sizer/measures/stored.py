@@ -91,41 +91,34 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
     sums: dict[tuple[str, str], list[int]] = {}
     total = buffers = tied = routed = 0
 
-    def add(component: str, part: StoredTensor, params: int) -> None:
+    def add(component: str, part: StoredTensor, params: int, copies: int = 1) -> None:
         # Bytes that two tensors share are stored once.
-        once = part.tied_to is None
+        once = copies if part.tied_to is None else 0
         found = sums.get((component, part.dtype))
         if found is None:
-            sums[component, part.dtype] = [1, part.elements * once, part.bytes * once, params]
-            return
-        found[0] += 1
+            found = sums[component, part.dtype] = [0, 0, 0, 0]
+        found[0] += copies
         found[1] += part.elements * once
         found[2] += part.bytes * once
         found[3] += params
 
     is_gguf = logical.is_gguf
-    for tensor in logical.plain:
-        name, elements = tensor.name, tensor.elements
-        component, kind = classify(name, tensor, is_gguf)
+    plain = 0
+    for tensor, copies in logical.plain_groups():
+        plain += copies
+        elements = tensor.elements * copies
+        component, kind = classify(tensor.name, tensor, is_gguf)
         if tensor.tied_to is not None:
             tied += elements
-            add(component, tensor, 0)
-            continue
-        if kind != "param":
+            add(component, tensor, 0, copies)
+        elif kind != "param":
             buffers += elements
-            add("buffers", tensor, 0)
-            continue
-        total += elements
-        if component == "experts" and is_routed(name):
-            routed += elements
-        # As `add`, written out: this runs for every tensor.
-        found = sums.get((component, tensor.dtype))
-        if found is None:
-            found = sums[component, tensor.dtype] = [0, 0, 0, 0]
-        found[0] += 1
-        found[1] += elements
-        found[2] += tensor.bytes
-        found[3] += elements
+            add("buffers", tensor, 0, copies)
+        else:
+            total += elements
+            if component == "experts" and is_routed(tensor.name):
+                routed += elements
+            add(component, tensor, elements, copies)
     for weight in logical.packed:
         params = 0
         component = weight.component
@@ -156,7 +149,7 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
         embedding,
         buffers,
         tied,
-        len(logical.plain) + len(logical.packed) + len(logical.helpers),
+        plain + len(logical.packed) + len(logical.helpers),
         sorted(_summed(sums, 1).values(), key=lambda share: -share.bytes),
         [shares[name] for name in order if name in shares],
     )

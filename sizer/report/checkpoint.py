@@ -22,7 +22,7 @@ WIDTHS = (4, 2, 1)
 
 def report(checkpoint: Checkpoint, *, by: str = "component", depth: int | None = None) -> Report:
     """Logical parameters by component, layer, module or tensor, with what is stored; exit 1 if partial."""
-    if not checkpoint.stored and checkpoint.stated:
+    if not len(checkpoint.contents) and checkpoint.stated:
         return _index_alone(checkpoint)
     found = checkpoint.count()
 

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from sizer.errors import BadInput, clip
+from sizer.sources.hub.target import is_hub
 
 # A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
 MAX_CONFIG_BYTES = 32_000_000
@@ -13,6 +14,11 @@ MAX_CONFIG_BYTES = 32_000_000
 
 def read_text(path: str) -> str:
     """The text of a configuration file, within bounds."""
+    if is_hub(path):
+        from sizer.sources.checkpoints.files import opened, read_at
+
+        with opened(path) as file:
+            return decoded(read_at(file, 0, MAX_CONFIG_BYTES + 1), path)
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_CONFIG_BYTES + 1)
@@ -37,10 +43,11 @@ def decoded(data: bytes, name: str) -> str:
 
 def config_in(folder: str) -> str:
     """The path of the configuration in a folder of a model."""
+    from sizer.sources.checkpoints.files import exists
     from sizer.sources.checkpoints.read import CONFIG_FILES
 
     for name in CONFIG_FILES:
-        if os.path.exists(os.path.join(folder, name)):
+        if exists(os.path.join(folder, name)):
             return os.path.join(folder, name)
     raise BadInput(
         f"{clip(folder)} is a directory without a config.json; name a file, or a folder that has one"
@@ -49,9 +56,10 @@ def config_in(folder: str) -> str:
 
 def config_at(path: str) -> dict[str, Any]:
     """The contents of a `config.json`, or of the one in a folder, as they are."""
+    from sizer.sources.checkpoints.files import exists, is_folder, no_file
     from sizer.sources.json_text import parse_object
 
-    if not os.path.exists(path):
-        raise BadInput(f"there is no file {clip(path)!r}")
-    inside = config_in(path) if os.path.isdir(path) else path
+    if not exists(path):
+        raise no_file(path)
+    inside = config_in(path) if is_folder(path) else path
     return parse_object(read_text(inside), inside)

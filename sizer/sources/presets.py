@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from sizer.core.record import Record
-from sizer.errors import BadInput, SizerError, UnknownName
+from sizer.errors import BadInput, SizerError, UnknownName, clip
 
 # What a model may be: by what its tokens see, by whether each visits all of it, by what it remembers.
 KINDS = ("decoder", "encoder", "seq2seq", "vision", "multimodal", "dense", "moe", "recurrent", "hybrid")
@@ -254,6 +254,13 @@ def _unknown(name: str) -> SizerError:
         return SizerError(
             f"the sizes of {name!r} are not public, so nobody can count it; "
             "`sizer presets list` shows the models that can be counted"
+        )
+    from sizer.sources.hub.target import is_repository
+
+    if is_repository(name):
+        return SizerError(
+            f"there is no file or preset named {clip(name)!r}; to look for it on the Hugging Face Hub, "
+            "add --hub or write hub:" + clip(name)
         )
     known = [known_name for p in presets() for known_name in (p.name, *p.aliases)]
     return UnknownName("preset", name, known, hint="sizer presets list")

@@ -11,7 +11,7 @@ import os
 import re
 
 from sizer.errors import clip
-from sizer.sources.checkpoints.files import json_file
+from sizer.sources.checkpoints.files import json_file, of_each
 from sizer.sources.checkpoints.read import read_file
 from sizer.sources.checkpoints.shards import read_files
 from sizer.sources.checkpoints.stored import Contents, Missing, StoredTensor
@@ -33,7 +33,9 @@ def read_consolidated(folder: str, names: list[str]) -> Contents:
         contents = read_file(os.path.join(folder, expected[0]))
         contents.metadata["params.json"] = params
         return contents
-    parts = [(name, read_file(os.path.join(folder, name))) for name in expected if name in names]
+    present = [name for name in expected if name in names]
+    paths = [os.path.join(folder, name) for name in present]
+    parts = list(zip(present, of_each(read_file, paths), strict=True))
     shared = [{t.name for t in part.stored} for _, part in parts]
     if len(shared) > 1 and not set.intersection(*shared):
         return read_files(folder, "consolidated", [os.path.join(folder, n) for n in expected], read_file)

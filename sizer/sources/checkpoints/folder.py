@@ -11,11 +11,11 @@ import os
 import re
 
 from sizer.errors import BadInput, clip
+from sizer.sources.checkpoints.files import names_in
 from sizer.sources.checkpoints.read import ENDINGS, INDEX_ENDING, read
 from sizer.sources.checkpoints.shards import siblings
 from sizer.sources.checkpoints.stored import Contents
 
-MAX_LISTED = 100_000
 _CONSOLIDATED = re.compile(r"^consolidated(\.[0-9]{2})?\.(pth|pt|safetensors)$")
 _TRAINING = re.compile(
     r"^(training_args|optimizer|scheduler|scaler|rng_state.*|random_states.*)\.(bin|pt|pth)$"
@@ -33,7 +33,7 @@ _USUAL = (
 
 def read_folder(folder: str) -> Contents:
     """The contents of the checkpoint in a folder."""
-    names = _names(folder)
+    names = names_in(folder)
     chosen = _choice(folder, names)
     if isinstance(chosen, list):
         from sizer.sources.checkpoints.consolidated import read_consolidated
@@ -52,19 +52,6 @@ def read_folder(folder: str) -> Contents:
     return contents
 
 
-def _names(folder: str) -> list[str]:
-    names = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                names.append(entry.name)
-                if len(names) > MAX_LISTED:
-                    raise BadInput(f"{clip(folder)} holds over {MAX_LISTED:,} files; name the one to read")
-    except OSError as error:
-        raise BadInput(f"cannot read {clip(folder)}: {error.strerror}") from None
-    return sorted(names)
-
-
 def _choice(folder: str, names: list[str]) -> str | list[str]:
     """The file to read; a list where several together are one model."""
     present = set(names)
@@ -72,7 +59,7 @@ def _choice(folder: str, names: list[str]) -> str | list[str]:
         if name in present:
             return name
     consolidated = [n for n in names if _CONSOLIDATED.match(n)]
-    for ending in (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".ckpt"):
+    for ending in (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".ckpt", ".onnx"):
         indexes = [n for n in names if n.endswith(ending + INDEX_ENDING)]
         found = [n for n in names if n.endswith(ending) and n not in consolidated and not _TRAINING.match(n)]
         sets = sorted({*indexes, *(siblings(n)[0] for n in found)} - _listed(indexes, found))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from sizer.errors import BadInput, clip
-from sizer.sources.checkpoints.files import LFS_START, lfs_size, opened, read_at, size_of
+from sizer.sources.checkpoints.files import LFS_START, is_file, is_folder, lfs_size, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import Contents, Missing
 
-ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt")
+ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx")
 INDEX_ENDING = ".index.json"
 # Formats that sizer knows of and does not read: how they begin, and what to do.
 NOT_READ = {
@@ -28,11 +28,11 @@ def is_checkpoint(path: str) -> bool:
 
     A folder with a `config.json`, or another tool's, is a configuration; its formula says more.
     """
-    if os.path.isdir(path):
-        return not any(os.path.isfile(os.path.join(path, name)) for name in CONFIG_FILES)
-    if path.endswith((*ENDINGS, INDEX_ENDING, ".onnx", ".h5")):
+    if is_folder(path):
+        return not any(is_file(os.path.join(path, name)) for name in CONFIG_FILES)
+    if path.endswith((*ENDINGS, INDEX_ENDING, ".h5")):
         return True
-    if path.endswith((".json", ".toml")) or not os.path.isfile(path):
+    if path.endswith((".json", ".toml")) or not is_file(path):
         return False
     with opened(path) as file:
         head = read_at(file, 0, 16)
@@ -56,7 +56,7 @@ def _is_safetensors(head: bytes) -> bool:
 
 def read(path: str) -> Contents:
     """The contents of a file of weights, of an index, or of a folder."""
-    if os.path.isdir(path):
+    if is_folder(path):
         from sizer.sources.checkpoints.folder import read_folder
 
         return read_folder(path)
@@ -85,6 +85,10 @@ def read_file(path: str) -> Contents:
     pointer = lfs_size(head) if size <= 1024 else None
     if pointer is not None:
         return Contents(path, "git lfs pointer", missing=[Missing(os.path.basename(path), bytes=pointer)])
+    if path.endswith(".onnx"):
+        from sizer.sources.checkpoints import onnx_file
+
+        return onnx_file.read(path)
     if _is_safetensors(head):
         from sizer.sources.checkpoints import safetensors
 
@@ -105,5 +109,6 @@ def read_file(path: str) -> Contents:
 
         return safetensors.read(path)
     raise BadInput(
-        f"{clip(path)} is no file of weights that sizer reads; it reads safetensors, GGUF and PyTorch's files"
+        f"{clip(path)} is no file of weights that sizer reads; it reads safetensors, GGUF, ONNX "
+        "and PyTorch's files"
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import repeat
-from operator import attrgetter, sub
+from itertools import accumulate
+from operator import itemgetter, sub
 from typing import Any
 
 from sizer.errors import BadInput, UnknownName, clip
-from sizer.sources.checkpoints import scan
+from sizer.sources.checkpoints import compact, scan
+from sizer.sources.checkpoints.columns import Columns, Kind
 from sizer.sources.checkpoints.files import opened, read_at, size_of
 from sizer.sources.checkpoints.safetensors_types import DTYPES
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, StoredTensor, elements_of
@@ -31,7 +32,7 @@ MAX_TEXTS = 100_000
 _METADATA = b'"__metadata__"'
 _S = rb"[ \t\n\r]*+"
 # An entry as every writer writes it: dtype, shape, offsets, in this order.
-_ENTRY = re.compile(
+_ENTRY = (
     rb'%s"([^"\\\x00-\x1f]{0,4096}+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,'
     rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
     rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s([,}])'.replace(b"%s", _S)
@@ -66,9 +67,13 @@ def read(path: str) -> Contents:
         header = read_at(file, 8, length)
     if not header.startswith(b"{"):
         raise BadInput(f"{clip(path)} is no safetensors file: its header is not a JSON object")
-    stored, metadata = parse(header, path, name)
-    contents = Contents(path, "safetensors", stored, metadata=metadata, files=[path])
-    end = _checked(stored, path, 8 + length, size - 8 - length)
+    found, metadata = parse(header, path, name)
+    contents = Contents(path, "safetensors", metadata=metadata, files=[path])
+    if isinstance(found, Columns):
+        contents.columns = [found]
+    else:
+        contents.stored = found
+    end = _checked(found, path, 8 + length, size - 8 - length)
     if end > size - 8 - length:
         contents.problems.append(
             f"{name} is cut off: its header describes {end:,} bytes of tensors, "
@@ -77,7 +82,7 @@ def read(path: str) -> Contents:
     return contents
 
 
-def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
+def parse(header: bytes, where: str, file: str) -> tuple[Columns | list[StoredTensor], dict[str, str]]:
     """The tensors and the metadata of a header.
 
     Headers are read column by column, as every writer writes them; the rare other one entry by entry.
@@ -89,48 +94,56 @@ def parse(header: bytes, where: str, file: str) -> tuple[list[StoredTensor], dic
         # `null` and `{}` stand for none.
         metadata, at = scan.texts(header, at, f"{where}: {key}", MAX_TEXTS, MAX_METADATA)
         at, last = scan.ending(header, at, where)
-    stored = [] if last else _by_column(header, at, where, file)
-    if stored is None:
-        stored, more = _by_entry(header, at, where, file)
-        metadata |= more
-    elif last and header[at:].strip(b" \t\n\r"):
-        raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
-    _no_name_twice(stored, where)
-    return stored, metadata
-
-
-def _by_column(header: bytes, at: int, where: str, file: str) -> list[StoredTensor] | None:
-    """The tensors of a header whose entries are all of the usual form; else `None`."""
-    if header.count(b"{", at) > MAX_TENSORS:
+    if last:
+        if header[at:].strip(b" \t\n\r"):
+            raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
+        return [], metadata
+    # The shortest entry has over forty bytes.
+    if len(header) > 40 * MAX_TENSORS and header.count(b"{", at) > MAX_TENSORS:
         raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-    if _ENTRY.match(header, at) is None:
+    parts = compact.parts(header, at) or _spaced(header, at)
+    if parts is not None:
+        return _columns(parts, where, file, 8 + len(header)), metadata
+    stored, more = _by_entry(header, at, where, file)
+    _no_name_twice([tensor.name for tensor in stored], where)
+    return stored, metadata | more
+
+
+def _spaced(header: bytes, at: int) -> compact.Parts | None:
+    """The parts of a header whose entries are of the usual form with spaces anywhere; else `None`."""
+    entry = re.compile(_ENTRY)
+    if entry.match(header, at) is None:
         return None
     # What stands between entries, then the six groups of an entry, again and again.
-    parts = _ENTRY.split(header[at:])
+    parts = entry.split(header[at:])
     between, closes = parts[::7], parts[6::7]
     if any(between[:-1]) or between[-1].strip(b" \t\n\r") or not closes:
         return None
     if closes.pop() != b"}" or set(closes) - {b","}:
         return None
+    # The pattern allows no control characters in a name.
+    keys = [dtype + compact.SHAPE + dims for dtype, dims in zip(parts[2::7], parts[3::7], strict=True)]
+    return b"\n".join(parts[1::7]), keys, list(map(int, parts[4::7])), list(map(int, parts[5::7]))
+
+
+def _columns(parts: compact.Parts, where: str, file: str, start: int) -> Columns:
+    """The tensors of a header's parts; `start` is where the data begins."""
+    lines, keys, begins, ends = parts
     try:
-        # The pattern allows no control characters in a name.
-        names = b"\n".join(parts[1::7]).decode().split("\n")
+        names = lines.decode().split("\n")
     except UnicodeDecodeError:
-        return None
-    written = list(zip(parts[2::7], parts[3::7], strict=True))
-    begins, ends = list(map(int, parts[4::7])), list(map(int, parts[5::7]))
-    first = dict(zip(reversed(written), reversed(names), strict=True))
-    kinds = {
-        (dtype, dims): _kind(dtype.decode(), _dims(dims, where, name), name, where)
-        for (dtype, dims), name in first.items()
-    }
-    shapes, dtypes, elements, sizes = zip(*map(kinds.__getitem__, written), strict=True)
-    spans = list(map(sub, ends, begins))
-    if spans != list(sizes):
-        wrong = next(i for i, span in enumerate(spans) if span != sizes[i])
-        raise _span(names[wrong], kinds[written[wrong]], begins[wrong], ends[wrong], where)
-    offsets = map((8 + len(header)).__add__, begins)
-    return list(map(StoredTensor, names, shapes, dtypes, elements, sizes, repeat(file), offsets))
+        raise BadInput(f"{clip(where)} holds a name that is not UTF-8") from None
+    _no_name_twice(names, where)
+    kinds: dict[bytes, Kind] = {}
+    # In the order of the header, so that of several mistakes the first is said.
+    for key, name in reversed(dict(zip(reversed(keys), reversed(names), strict=True)).items()):
+        dtype, _, dims = key.partition(compact.SHAPE)
+        kinds[key] = Kind(*_kind(dtype.decode("ascii", "replace"), _dims(dims, where, name), name, where))
+    sizes = list(map({key: kind.bytes for key, kind in kinds.items()}.__getitem__, keys))
+    if list(map(sub, ends, begins)) != sizes:
+        i = next(i for i, size in enumerate(sizes) if ends[i] - begins[i] != size)
+        raise _span(names[i], kinds[keys[i]], begins[i], ends[i], where)
+    return Columns(file, lines, names, keys, kinds, sizes, list(map(start.__add__, begins)))
 
 
 def _by_entry(header: bytes, at: int, where: str, file: str) -> tuple[list[StoredTensor], dict[str, str]]:
@@ -156,26 +169,28 @@ def _by_entry(header: bytes, at: int, where: str, file: str) -> tuple[list[Store
     return stored, metadata or {}
 
 
-def _no_name_twice(stored: list[StoredTensor], where: str) -> None:
-    if len({tensor.name for tensor in stored}) == len(stored):
+def _no_name_twice(names: list[str], where: str) -> None:
+    if len(set(names)) == len(names):
         return
     seen: set[str] = set()
-    for tensor in stored:
-        if tensor.name in seen:
+    for name in names:
+        if name in seen:
             raise BadInput(
-                f"{clip(where)} has the key {clip(tensor.name)!r} twice, so which tensor is meant is unclear"
+                f"{clip(where)} has the key {clip(name)!r} twice, so which tensor is meant is unclear"
             )
-        seen.add(tensor.name)
+        seen.add(name)
 
 
 def _dims(raw: bytes, where: str, name: str) -> tuple[int, ...]:
     if not raw.strip():
         return ()
+    parts = [part.strip(b" \t\n\r") for part in raw.split(b",")] if len(raw) < 1000 else []
     try:
-        dims = tuple(int(part) for part in raw.split(b",")) if len(raw) < 1000 else ()
+        dims = tuple(map(int, parts))
     except ValueError:
         dims = ()
-    if not dims:
+    # Python reads `1_0` and `+1`, which are no numbers of JSON.
+    if not dims or [b"%d" % size for size in dims] != parts:
         raise BadInput(f"{clip(where)}: the shape of {clip(name)} is not a list of whole numbers")
     return dims
 
@@ -195,7 +210,7 @@ def _tensor(name: str, entry: Any, where: str, base: int, file: str) -> StoredTe
     begin, end = offsets
     known = _kind(str(dtype), tuple(shape), name, where)
     if end - begin != known[3]:
-        raise _span(name, known, begin, end, where)
+        raise _span(name, Kind(*known), begin, end, where)
     return StoredTensor(name, *known, file, base + begin)
 
 
@@ -210,42 +225,34 @@ def _kind(dtype: str, shape: tuple[int, ...], name: str, where: str) -> tuple[tu
     return shape, known[0], elements, elements * known[1] // 8
 
 
-def _span(
-    name: str, kind: tuple[tuple[int, ...], str, int, int], begin: int, end: int, where: str
-) -> BadInput:
+def _span(name: str, kind: Kind, begin: int, end: int, where: str) -> BadInput:
     return BadInput(
-        f"{clip(where)}: {clip(name)} of {kind[1]} {list(kind[0])} takes {kind[3]:,} bytes, "
+        f"{clip(where)}: {clip(name)} of {kind.dtype} {list(kind.shape)} takes {kind.bytes:,} bytes, "
         f"and its offsets [{begin}, {end}] span {end - begin:,}"
     )
 
 
-def _checked(stored: list[StoredTensor], where: str, start: int, room: int) -> int:
+def _checked(found: Columns | list[StoredTensor], where: str, start: int, room: int) -> int:
     """The end of the data, after a check that the tensors follow each other without hole or overlap."""
-    at = start
-    for tensor in stored:
-        if tensor.offset != at:
-            break
-        at += tensor.bytes
+    if isinstance(found, Columns):
+        begins, sizes = found.begins, found.sizes
     else:
-        # In order, as they nearly always are.
-        return _filled(at, start, room, where)
-    at = start
-    for tensor in sorted(stored, key=attrgetter("offset", "bytes")):
-        assert tensor.offset is not None
-        if tensor.offset != at:
-            how = "overlaps the tensor before it" if tensor.offset < at else "leaves a hole before it"
-            raise BadInput(
-                f"{clip(where)}: {clip(tensor.name)} begins at byte {tensor.offset - start:,} of the data "
-                f"and {how}, which ends at byte {at - start:,}"
-            )
-        at += tensor.bytes
-    return _filled(at, start, room, where)
-
-
-def _filled(at: int, start: int, room: int, where: str) -> int:
-    """The end of the data, which the file may not go beyond."""
-    if at - start < room:
+        begins, sizes = [t.offset or 0 for t in found], [t.bytes for t in found]
+    end: int = start + sum(sizes)
+    # In order, as they nearly always are, each begins where those before it end.
+    if [*begins, end] != list(accumulate(sizes, initial=start)):
+        names = found.names if isinstance(found, Columns) else [t.name for t in found]
+        at = start
+        for begin, size, name in sorted(zip(begins, sizes, names, strict=True), key=itemgetter(0, 1)):
+            if begin != at:
+                how = "overlaps the tensor before it" if begin < at else "leaves a hole before it"
+                raise BadInput(
+                    f"{clip(where)}: {clip(name)} begins at byte {begin - start:,} of the data "
+                    f"and {how}, which ends at byte {at - start:,}"
+                )
+            at += size
+    if end - start < room:
         raise BadInput(
-            f"{clip(where)}: {room - (at - start):,} bytes follow the last tensor, unknown to the header"
+            f"{clip(where)}: {room - (end - start):,} bytes follow the last tensor, unknown to the header"
         )
-    return at - start
+    return end - start

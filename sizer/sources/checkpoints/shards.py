@@ -14,7 +14,7 @@ from typing import Any
 
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints import scan
-from sizer.sources.checkpoints.files import lfs_size, opened, read_at, size_of
+from sizer.sources.checkpoints.files import exists, is_file, lfs_size, of_each, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing
 
 MAX_INDEX = 50_000_000
@@ -55,49 +55,69 @@ def index_beside(path: str) -> str | None:
     if found is None:
         return None
     index = os.path.join(folder, f"{found['stem']}{found['ending']}.index.json")
-    return index if os.path.isfile(index) else None
+    return index if is_file(index) else None
 
 
-def read_files(path: str, format: str, files: Iterable[str], reader: Reader) -> Contents:
-    """The contents of several files together; those that are not here are missing."""
+def read_files(
+    path: str, format: str, files: Iterable[str], reader: Reader, index: dict[str, str] | None = None
+) -> Contents:
+    """The contents of several files together; those that are not here are missing.
+
+    `index` says which file has which tensor, where something does.
+    """
     whole = Contents(path, format, files=[path])
     whole.files.clear()
-    seen: set[str] = set()
     for file in files:
         pointer = _pointer(file)
-        if pointer is not None:
+        if pointer is not None or not exists(file):
             whole.missing.append(Missing(os.path.basename(file), bytes=pointer))
-            continue
-        if not os.path.exists(file):
-            whole.missing.append(Missing(os.path.basename(file)))
-            continue
-        part = reader(file)
+        else:
+            whole.files.append(file)
+    parts: list[Contents] = []
+    tensors = 0
+    for part in of_each(reader, whole.files):
+        parts.append(part)
+        tensors += len(part)
+        if tensors > MAX_TENSORS:
+            raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
+    whole.is_as_listed = index is not None and len(index) == tensors and _are_as_listed(parts, index)
+    if not whole.is_as_listed:
+        _keep_once(parts)
+    for part in parts:
         whole.format = part.format
-        whole.files.append(file)
         for key, value in part.metadata.items():
             whole.metadata.setdefault(key, value)
         whole.missing += part.missing
         whole.problems += part.problems
         whole.remarks += part.remarks
         whole.made_of_tensors |= part.made_of_tensors
-        names = {tensor.name for tensor in part.stored}
-        if len(seen) + len(names) > MAX_TENSORS:
-            raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-        if not seen.isdisjoint(names):
-            again = seen & names
-            first = min(again)
-            more = f" and {len(again) - 1:,} more" if len(again) > 1 else ""
-            whole.problems.append(
-                f"{first}{more} in {os.path.basename(file)} is in another file too; it is counted once"
-            )
-            part.stored = [tensor for tensor in part.stored if tensor.name not in again]
-        seen |= names
-        whole.stored += part.stored
+        whole.add(part)
     return whole
 
 
+def _are_as_listed(parts: list[Contents], index: dict[str, str]) -> bool:
+    """Whether each of as many tensors as an index lists is in the file that it says, and so in no other."""
+    return all({os.path.basename(part.path)}.issuperset(map(index.get, part.names())) for part in parts)
+
+
+def _keep_once(parts: list[Contents]) -> None:
+    """Drop the tensors that an earlier file has too."""
+    seen: set[str] = set()
+    for part in parts:
+        names = set(part.names())
+        again = seen & names
+        if again:
+            more = f" and {len(again) - 1:,} more" if len(again) > 1 else ""
+            part.problems.append(
+                f"{min(again)}{more} in {os.path.basename(part.path)} is in another file too; "
+                "it is counted once"
+            )
+            part.stored = [tensor for tensor in part.stored if tensor.name not in again]
+        seen |= names
+
+
 def _pointer(file: str) -> int | None:
-    if not os.path.isfile(file) or size_of(file) > 1024:
+    if not is_file(file) or size_of(file) > 1024:
         return None
     with opened(file) as opened_file:
         return lfs_size(read_at(opened_file, 0, 1024))
@@ -113,7 +133,8 @@ def read_index(path: str, reader: Reader) -> Contents:
             raise BadInput(f"{clip(path)} names the file {clip(name)!r}, which is not beside it")
     if len(names) > MAX_FILES:
         raise BadInput(f"{clip(path)} names {len(names):,} files, over {MAX_FILES:,}")
-    whole = read_files(path, "safetensors", [os.path.join(folder, name) for name in names], reader)
+    paths = [os.path.join(folder, name) for name in names]
+    whole = read_files(path, "safetensors", paths, reader, weight_map)
     whole.metadata = {**metadata, **whole.metadata}
     whole.stated = {
         key: value
@@ -132,9 +153,7 @@ def read_index(path: str, reader: Reader) -> Contents:
 
 def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], index: str) -> None:
     """Say where an index contradicts the files it names."""
-    here = {tensor.name: tensor.file for tensor in whole.stored}
-    same = here == weight_map
-    lost, moved, extra = ([], [], []) if same else _differences(here, weight_map, absent)
+    lost, moved, extra = ([], [], []) if whole.is_as_listed else _differences(whole, weight_map, absent)
     for names, what in (
         (lost, f"{index} lists {{}} that its file does not hold"),
         (moved, f"{index} lists {{}} under another file than the one that holds it"),
@@ -144,16 +163,17 @@ def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], inde
             more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
             whole.problems.append(what.format(clip(names[0]) + more))
     total = whole.stated.get("total_size")
-    stored = sum(tensor.bytes for tensor in whole.stored)
+    stored = whole.bytes
     if total is not None and not whole.missing and not whole.problems and total != stored:
         # Writers differ in what they add up: a tied tensor twice, buffers, the files themselves.
         whole.remarks.append(f"{index} states a total_size of {total:,} bytes; its tensors take {stored:,}")
 
 
 def _differences(
-    here: dict[str, str], weight_map: dict[str, str], absent: set[str]
+    whole: Contents, weight_map: dict[str, str], absent: set[str]
 ) -> tuple[list[str], list[str], list[str]]:
     """Tensors that are listed and not here, listed under another file, here and not listed."""
+    here = {tensor.name: tensor.file for tensor in whole.stored}
     lost = [n for n, file in weight_map.items() if file not in absent and n not in here]
     moved = [n for n, file in weight_map.items() if file not in absent and here.get(n, file) != file]
     return lost, moved, [n for n in here if n not in weight_map]

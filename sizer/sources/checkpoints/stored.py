@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sizer.core.record import Record
 from sizer.errors import BadInput, clip
+
+if TYPE_CHECKING:
+    from sizer.sources.checkpoints.columns import Columns
 
 # The largest layouts published have some 210,000 tensors (a trillion weights in packed 4-bit experts).
 MAX_TENSORS = 300_000
@@ -78,18 +81,62 @@ class Contents:
     ) -> None:
         self.path = path
         self.format = format
-        self.stored = list(stored)
+        # Readers with many tensors leave them in columns; objects are made of them when asked for.
+        self.columns: list[Columns] = []
+        self._stored = list(stored)
         self.metadata = dict(metadata or {})
         self.missing = list(missing)
         self.problems = list(problems)
         self.remarks = list(remarks)
         self.stated = dict(stated or {})
         self.files = list(files) or [path]
+        # Whether its index and its files agree; nothing is known where there is no index.
+        self.is_as_listed = False
         # Tensors that a pickle makes of others: name -> the class and the shape.
         self.made_of_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
 
+    @property
+    def stored(self) -> list[StoredTensor]:
+        """The tensors, an object for each."""
+        if self.columns:
+            self._stored = [tensor for columns in self.columns for tensor in columns.tensors()]
+            self.columns = []
+        return self._stored
+
+    @stored.setter
+    def stored(self, tensors: list[StoredTensor]) -> None:
+        self.columns, self._stored = [], tensors
+
+    def __len__(self) -> int:
+        return sum(len(columns.names) for columns in self.columns) or len(self._stored)
+
+    def __bool__(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.path} ({self.format}), {len(self.stored)} tensors>"
+        return f"<{type(self).__name__} {self.path} ({self.format}), {len(self)} tensors>"
+
+    def names(self) -> list[str]:
+        """The names of all tensors."""
+        if len(self.columns) == 1:
+            return self.columns[0].names
+        if self.columns:
+            return [name for columns in self.columns for name in columns.names]
+        return [tensor.name for tensor in self._stored]
+
+    def add(self, part: Contents) -> None:
+        """Append the tensors of another file."""
+        if not len(part):
+            return
+        if part.columns and not self._stored:
+            self.columns += part.columns
+        else:
+            self.stored += part.stored
+
+    @property
+    def bytes(self) -> int:
+        """What all tensors take."""
+        return sum(sum(columns.sizes) for columns in self.columns) + sum(t.bytes for t in self._stored)
 
     def nothing_here(self) -> str:
         """What is known of a checkpoint of which no file is here."""

@@ -8,7 +8,8 @@ from typing import Any, BinaryIO
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.files import read_at
 
-CHUNK = 1 << 20
+# What is read at once: little at first, so that not much is read past a short header.
+FIRST, MOST = 1 << 16, 1 << 20
 
 
 class Window:
@@ -22,6 +23,7 @@ class Window:
         self.size = size
         self.path = clip(path)
         self.order = "<"
+        self._chunk = FIRST
         self._data = b""
         self._begin = 0
         self._pos = 0
@@ -54,6 +56,17 @@ class Window:
         self._pos += found.size
         return value
 
+    def varint(self) -> int:
+        """The next number of protobuf: seven bits a byte, the lowest first, of 64 bits at most."""
+        value = shift = 0
+        while shift < 70:
+            byte = int(self.number("B"))
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+        raise BadInput(f"{self.path}: a number has over ten bytes at byte {self.at:,}")
+
     def size_of(self, code: str) -> int:
         """Bytes of a number."""
         return calcsize(self.order + code)
@@ -65,6 +78,7 @@ class Window:
         self._pos += length
         if self._pos > len(self._data):
             self._begin, self._pos, self._data = self.at, 0, b""
+            self._chunk = FIRST
 
     def skip_texts(self, count: int, code: str) -> None:
         """Pass over texts, each with its length before it."""
@@ -90,7 +104,8 @@ class Window:
         if length > self.left:
             self._over(length)
         begin = self.at
-        self._data = read_at(self.file, begin, max(length, min(CHUNK, self.size - begin)))
+        self._data = read_at(self.file, begin, max(length, min(self._chunk, self.size - begin)))
+        self._chunk = min(2 * self._chunk, MOST)
         self._begin, self._pos = begin, 0
         if len(self._data) < length:
             self._over(length)

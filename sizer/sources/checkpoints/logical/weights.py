@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 from sizer.core.record import Record
 from sizer.errors import clip
 from sizer.sources.checkpoints.logical.settings import Settings, settings_of
 from sizer.sources.checkpoints.stored import Contents, StoredTensor
+
+if TYPE_CHECKING:
+    from sizer.sources.checkpoints.columns import Columns
 
 # Components of what is stored beside the weights, in the order they are shown.
 HELPERS = (
@@ -20,6 +25,7 @@ HELPERS = (
     "added biases",
     "optimizer",
     "averages",
+    "constants",
     "training state",
     "unknown",
 )
@@ -70,16 +76,35 @@ class Logical:
     """The weights and the helpers of a checkpoint, and what remains unclear.
 
     Tensors that are stored as they are need no object of their own to be counted: `plain` holds them,
-    `packed` the weights that stand for other tensors, and `weights` all, made when asked for.
+    `packed` the weights that stand for other tensors, and `weights` all, made when asked for. Where all
+    are plain, `columns` holds them for a count.
     """
 
-    def __init__(self, is_gguf: bool = False) -> None:
-        self.is_gguf = is_gguf
-        self.plain: list[StoredTensor] = []
+    def __init__(self, contents: Contents) -> None:
+        self.is_gguf = contents.format == "gguf"
+        self.columns: list[Columns] = []
+        self._contents = contents
+        self._plain: list[StoredTensor] | None = None
         self.packed: list[Weight] = []
         self.helpers: list[Helper] = []
         self.problems: list[str] = []
         self.remarks: list[str] = []
+
+    @property
+    def plain(self) -> list[StoredTensor]:
+        """The tensors that are stored as they are: all of them, unless it was said which."""
+        return self._contents.stored if self._plain is None else self._plain
+
+    @plain.setter
+    def plain(self, tensors: list[StoredTensor]) -> None:
+        self._plain = tensors
+
+    def plain_groups(self) -> Iterator[tuple[StoredTensor, int]]:
+        """The same, tensors that differ only in numbers in their names as one of them and their number."""
+        if not self.columns:
+            yield from zip(self.plain, repeat(1))
+        for columns in self.columns:
+            yield from columns.groups
 
     @cached_property
     def weights(self) -> list[Weight]:
@@ -105,7 +130,7 @@ class Tensors:
         self.taken: dict[str, Weight | None] = {}
         # What lies beside tensors of one last step, as `blocks.py` has found.
         self.beside: dict[str, list[tuple[str, str]]] = {}
-        self.out = Logical(contents.format == "gguf")
+        self.out = Logical(contents)
         self._settings: Settings | None = None
         self._said: dict[tuple[bool, str], tuple[str, int]] = {}
 
@@ -178,12 +203,20 @@ def logical(contents: Contents) -> Logical:
     tensors = Tensors(contents)
     if contents.format == "gguf":
         # A type of ggml says itself how it is packed.
-        tensors.out.plain = contents.stored
+        return tensors.out
+    if contents.columns and _all_plain(contents.columns, PLAIN_DTYPES):
+        tensors.out.columns = contents.columns
         return tensors.out
     if contents.made_of_tensors:
         made_of_tensors(tensors)
-    carriers = _carriers(tensors, PLAIN_DTYPES)
-    left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
+    if contents.format == "onnx":
+        from sizer.sources.checkpoints.logical.onnx import initializers
+
+        initializers(tensors)
+        left: list[StoredTensor] = []
+    else:
+        carriers = _carriers(tensors, PLAIN_DTYPES)
+        left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
     for tensor in left:
         name = tensor.name
@@ -193,8 +226,8 @@ def logical(contents: Contents) -> Logical:
         if classify(name, tensor)[1] == "param":
             of_dtype(tensors, tensor)
     if not taken and not claimed:
-        out.plain = contents.stored
         return tensors.finish()
+    out.plain = []
     for tensor in contents.stored:
         name = tensor.name
         if name in taken:
@@ -209,19 +242,37 @@ def logical(contents: Contents) -> Logical:
     return tensors.finish()
 
 
-def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
-    """The tensors that a scheme may read: those of a telling name, or of a small type."""
+def _all_plain(columns: list[Columns], plain: frozenset[str]) -> bool:
+    """Whether no tensor has a telling name or a small type."""
+    groups = [tensor for one in columns for tensor, _ in one.groups]
+    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in groups}
+    return not (
+        _roles(endings)
+        or any(tensor.name.startswith("<") for tensor in groups)
+        or any(tensor.dtype not in plain for tensor in groups)
+    )
+
+
+def _roles(endings: set[str]) -> dict[str, str]:
+    """The last step of a name -> the component of a helper, or "?" for a scheme to say."""
     from sizer.sources.checkpoints.logical import names
     from sizer.sources.checkpoints.logical.schemes import BY_ENDING
 
-    stored = tensors.contents.stored
-    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in stored}
-    # last step of a name -> the component of a helper, or "?" for a scheme to say
     roles = {ending: names.HELPERS[ending] for ending in endings if ending in names.HELPERS}
     for ending in endings:
         if ending in BY_ENDING or ending.endswith(("_blocks", "_packed", "_qdata")):
             roles[ending] = "?"
+    return roles
+
+
+def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
+    """The tensors that a scheme may read: those of a telling name, or of a small type."""
+    from sizer.sources.checkpoints.logical import names
+
+    stored = tensors.contents.stored
+    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in stored}
     tensors.endings = endings
+    roles = _roles(endings)
     apart = any(tensor.name.startswith("<") for tensor in stored)
     if not roles and not apart and plain.issuperset({tensor.dtype for tensor in stored}):
         return []

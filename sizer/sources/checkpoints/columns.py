@@ -1,0 +1,91 @@
+"""The tensors of a file column by column, without an object for each.
+
+Checkpoints have up to some hundred thousand tensors of some dozen kinds. What only adds up, the
+count, looks at each kind once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from operator import attrgetter
+from typing import Any
+
+from sizer.sources.checkpoints.stored import StoredTensor
+
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_MIXED = re.compile(rb"[^.0]0|0[^.0]")
+
+
+class Kind:
+    """What tensors of one dtype and shape have in common."""
+
+    __slots__ = ("bytes", "dtype", "elements", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, elements: int, bytes: int) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.elements = elements
+        self.bytes = bytes
+
+    def tensor(self, name: str, file: str, offset: int | None = None) -> StoredTensor:
+        """One of them."""
+        return StoredTensor(name, self.shape, self.dtype, self.elements, self.bytes, file, offset)
+
+
+class Columns:
+    """The tensors of one file: names, a line each; keys of their kinds; where their data begins."""
+
+    __slots__ = ("_groups", "begins", "file", "keys", "kinds", "lines", "names", "sizes")
+
+    def __init__(
+        self,
+        file: str,
+        lines: bytes,
+        names: list[str],
+        keys: list[bytes],
+        kinds: dict[bytes, Kind],
+        sizes: list[int],
+        begins: list[int],
+    ) -> None:
+        self.file = file
+        self.lines = lines
+        self.names = names
+        self.keys = keys
+        self.kinds = kinds
+        self.sizes = sizes
+        self.begins = begins
+        self._groups: list[tuple[StoredTensor, int]] | None = None
+
+    @property
+    def groups(self) -> list[tuple[StoredTensor, int]]:
+        """One of the tensors of each kind whose names differ only in numbers between dots, and how many.
+
+        Its name has zeros for the digits of steps that are numbers.
+        """
+        if self._groups is None:
+            found = Counter(zip(patterns(self.lines), self.keys, strict=True))
+            self._groups = [
+                (self.kinds[key].tensor(name.decode(), self.file), n) for (name, key), n in found.items()
+            ]
+        return self._groups
+
+    def tensors(self) -> list[StoredTensor]:
+        """An object for each."""
+        kinds = list(map(self.kinds.__getitem__, self.keys))
+        fields: Any = (map(attrgetter(name), kinds) for name in ("shape", "dtype", "elements", "bytes"))
+        return list(map(StoredTensor, self.names, *fields, [self.file] * len(kinds), self.begins))
+
+
+def patterns(lines: bytes) -> list[bytes]:
+    """Names with zeros for the digits of steps that are numbers; names with other digits stay.
+
+    >>> patterns(b"h.11.attn.weight\\nh.3.mlp.w2")
+    [b'h.00.attn.weight', b'h.3.mlp.w2']
+    """
+    zeroed = lines.translate(_ZEROS).split(b"\n")
+    mixed = {name for name in set(zeroed) if _MIXED.search(name)}
+    if not mixed:
+        return zeroed
+    own = lines.split(b"\n")
+    return [name if zeros in mixed else zeros for name, zeros in zip(own, zeroed, strict=True)]

@@ -1,0 +1,181 @@
+"""ONNX: files that the library of the format writes, and files that nobody should."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+onnx = pytest.importorskip("onnx")
+np = pytest.importorskip("numpy")
+
+import sizer  # noqa: E402
+from sizer.sources.checkpoints import onnx_file  # noqa: E402
+
+CLI = Callable[..., tuple[int, str, str]]
+
+
+def model(path: Path, tensors: list[onnx.TensorProto], **external: object) -> Path:
+    graph = onnx.helper.make_graph([], "g", [], [], initializer=tensors)
+    made = onnx.helper.make_model(graph)
+    onnx.save(made, path, **external)
+    return path
+
+
+def array(name: str, shape: tuple[int, ...], dtype: type = np.float32) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.zeros(shape, dtype), name)
+
+
+def test_initializers_are_counted(tmp_path: Path, sizer_cli: CLI) -> None:
+    tensors = [
+        array("encoder.layer.0.attention.self.query.weight", (64, 64)),
+        array("embeddings.word_embeddings.weight", (1000, 64), np.float16),
+        array("shape", (4,), np.int64),
+        # Numbers in fields of their own type, one varint or four bytes each, instead of raw bytes.
+        onnx.helper.make_tensor("bias", onnx.TensorProto.FLOAT, [64], [0.5] * 64),
+        onnx.helper.make_tensor("scalar", onnx.TensorProto.FLOAT, [], [1.0]),
+        onnx.helper.make_tensor("word", onnx.TensorProto.STRING, [1], [b"text"]),
+    ]
+    path = model(tmp_path / "model.onnx", tensors)
+
+    checkpoint = sizer.load_checkpoint(path)
+    found = checkpoint.count()
+
+    assert (found.total, found.buffers) == (64 * 64 + 1000 * 64 + 64 + 1, 4)
+    assert found.components == {"embedding": 64_000, "attention": 4096, "other": 65}
+    assert (checkpoint.format, checkpoint.complete) == ("onnx", True)
+    assert sizer_cli("count", str(path), "-q")[:2] == (0, f"{found.total}\n")
+    assert sizer_cli("count", str(tmp_path), "-q")[:2] == (0, f"{found.total}\n")
+
+
+@pytest.mark.parametrize("number", sorted(onnx_file.DTYPES))
+def test_dtypes_take_the_bytes_that_the_library_writes(tmp_path: Path, number: int) -> None:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(number)
+    tensor = onnx.numpy_helper.from_array(np.zeros((2, 4), dtype), "w")
+    assert tensor.data_type == number
+
+    (stored,) = sizer.load_checkpoint(model(tmp_path / "m.onnx", [tensor])).stored
+
+    assert (stored.elements, stored.bytes) == (8, len(tensor.raw_data))
+
+
+def test_data_in_other_files_is_never_opened(tmp_path: Path, sizer_cli: CLI) -> None:
+    (tmp_path / "weights").mkdir()
+    path = model(
+        tmp_path / "model.onnx",
+        [array("a.weight", (512, 64)), array("b.weight", (256, 64))],
+        save_as_external_data=True,
+        location="weights/data.bin",
+        size_threshold=0,
+    )
+    data = tmp_path / "weights" / "data.bin"
+    total = 768 * 64
+    data.chmod(0)
+    assert sizer_cli("count", str(path), "-q")[:2] == (0, f"{total}\n")
+
+    data.chmod(0o600)
+    with data.open("r+b") as file:
+        file.truncate(1000)
+    code, out, err = sizer_cli("count", str(path), "-q")
+    assert (code, out, "data.bin is cut off" in err) == (1, f"{total}\n", True)
+
+    data.unlink()
+    code, out, err = sizer_cli("count", str(path), "-q")
+    assert (code, out) == (1, f"{total}\n")
+    assert "missing: weights/data.bin" in err
+    assert "with 2 of the tensors" in err
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "a/../../b", "", "C:\\windows"])
+def test_data_outside_of_the_folder_is_refused(tmp_path: Path, sizer_cli: CLI, location: str) -> None:
+    tensor = array("w", (2, 2))
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], [tensor])).SerializeToString()
+    )
+
+    code, out, err = sizer_cli("count", str(path))
+
+    assert (code, out) == (2, "")
+    assert "which is not beside the file" in err
+
+
+def test_weights_of_onnx_runtimes_quantizer(tmp_path: Path) -> None:
+    tensors = [
+        array("fc.weight_quantized", (64, 32), np.int8),
+        array("fc.weight_scale", ()),
+        array("fc.weight_zero_point", (), np.int8),
+        array("fc.bias", (32,)),
+        array("axes", (2,), np.int32),
+    ]
+    checkpoint = sizer.load_checkpoint(model(tmp_path / "q.onnx", tensors))
+    found = checkpoint.count()
+
+    assert (found.total, checkpoint.complete) == (64 * 32 + 32, True)
+    assert found.helpers == {"scales": 1, "zero points": 1, "constants": 2}
+    assert [t.name for t in checkpoint.tensors()] == ["fc.bias", "fc.weight"]
+
+
+def test_packed_weights_that_only_nodes_explain_are_said(tmp_path: Path, sizer_cli: CLI) -> None:
+    path = model(tmp_path / "q4.onnx", [array("w_Q4", (64, 2, 16), np.uint8), array("b", (64,))])
+    code, out, err = sizer_cli("count", str(path), "-q")
+    assert (code, out) == (1, "64\n")
+    assert "w_Q4: an uint8 initializer without a scale by its name" in err
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number: int, data: bytes | int) -> bytes:
+    if isinstance(data, int):
+        return varint(number << 3) + varint(data)
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def tensor(*fields: tuple[int, bytes | int]) -> bytes:
+    return field(7, field(5, b"".join(field(n, data) for n, data in fields)))
+
+
+NAME, FLOAT = (8, b"w"), (2, 1)
+HOSTILE = {
+    "empty": (b"", "is empty"),
+    "no graph": (field(1, 8), "holds no graph"),
+    "text": (b"hello, this is no model", "no ONNX file"),
+    "huge dims": (tensor((1, 2**62), (1, 2**62), FLOAT, NAME), "over 2^63 elements"),
+    "negative dim": (tensor((1, 2**64 - 1), FLOAT, NAME), "over 2^63 elements"),
+    "many dims": (tensor(*[(1, 1)] * 100, FLOAT, NAME), "over 64 dimensions"),
+    "packed dims": (tensor((1, b"\1" * 100), FLOAT, NAME), "over 64 dimensions"),
+    "other length": (tensor((1, 4), FLOAT, NAME, (9, bytes(15))), "takes 16 bytes"),
+    "type": (tensor((1, 4), (2, 99), NAME), "data type 99"),
+    "twice": (tensor((1, 4), FLOAT, NAME) + tensor((1, 4), FLOAT, NAME), "is there twice"),
+    "field beyond the end": (varint(7 << 3 | 2) + varint(10**12), "is cut off"),
+    "field beyond its message": (field(7, varint(5 << 3 | 2) + varint(100)) + bytes(100), "is cut off"),
+    "endless number": (b"\x08" + b"\xff" * 20, "over ten bytes"),
+    "group": (b"\x0b\x0c", "no field at byte"),
+    "many fields": (b"\x08\x01" * 400_001, "over 400,000 fields"),
+    "long name": (tensor((8, b"a" * 70_000)), "is over the 65,536"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_files_are_refused_quickly(tmp_path: Path, sizer_cli: CLI, case: str) -> None:
+    data, what = HOSTILE[case]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(data)
+    start = time.process_time()
+
+    code, out, err = sizer_cli("count", str(path))
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert what in err
+    assert time.process_time() - start < (5 if case == "many fields" else 1)
