@@ -29,6 +29,7 @@ COMMANDS = {
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",
+    "serve": "Answer the same over HTTP.",
 }
 
 
