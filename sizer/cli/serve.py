@@ -31,6 +31,13 @@ from sizer.errors import MissingExtra
     show_default=True,
     help="Seconds for a sweep, a plan, a list of tensors.",
 )
+@click.option(
+    "--client-timeout",
+    type=click.FloatRange(0.1, 600),
+    default=20,
+    show_default=True,
+    help="Seconds that a client has to send a request.",
+)
 @click.option("--memory", default="2GB", show_default=True, help="Memory of one calculation.")
 @click.option("--cache", default="64MB", show_default=True, help="Answers to keep, in each process.")
 @click.option(
@@ -53,6 +60,7 @@ def command(
     max_body: int,
     deadline: float,
     heavy_deadline: float,
+    client_timeout: float,
     memory: str,
     cache: str,
     calculators: int,
@@ -84,6 +92,7 @@ def command(
         max_body=max_body,
         deadline=deadline,
         heavy_deadline=heavy_deadline,
+        client_timeout=client_timeout,
         memory=byte_count(memory, "--memory") or 0,
         calculators=calculators,
         cache=byte_count(cache, "--cache") or 0,

@@ -55,6 +55,7 @@ def create(settings: Settings | None = None) -> Any:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         metrics.forget_gauges()
+        door.log.flush()
         await asyncio.gather(*(lane.close() for lane in lanes.values()))
 
     app = FastAPI(
@@ -116,16 +117,16 @@ def _add_about(app: FastAPI, door: Door, ready: dict[str, bool], metrics: Metric
 
     described = openapi.document(door.root)
     files = {
-        **pages.files(),
-        "/openapi.json": pages.file("openapi.json", json.dumps(described).encode()),
-        "/docs": pages.file("docs.html", reference.page(described).encode()),
+        **pages.files(door.control),
+        "/openapi.json": pages.file("openapi.json", json.dumps(described).encode(), door.control),
+        "/docs": pages.file("docs.html", reference.page(described).encode(), door.control),
     }
 
     async def page(request: Request, path: str) -> Response:
         found = files.get(f"/{path}")
         if found is None:
             raise HTTPException(404, "there is no such page; /docs describes the endpoints")
-        return Sent(found, request.scope, door.control)
+        return Sent(found, request.scope)
 
     routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": show_metrics, "/{path:path}": page}
     for path, function in routes.items():

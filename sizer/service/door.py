@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import lru_cache
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
 from sizer.service import logs, problems
-from sizer.service.cache import MAX_KEY, Cache, Kept, Key
+from sizer.service.cache import MAX_KEY, Cache, Kept, Key, accepts_gzip
 from sizer.service.endpoints import Endpoint, find
 from sizer.service.lanes import Busy, Failed, Job, Lane
 from sizer.service.metrics import Metrics
@@ -25,27 +27,21 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 OPEN = ("/healthz", "/readyz")
 # An answer follows from its request and the version, so it stays true until the next version.
 MAX_AGE = 300
+# Bytes that the connection takes without waiting for the client to read.
+AT_ONCE = 65_536
+# In logs and metrics: the answer broke off, or its client did.
+CUT_OFF = 499
 
 
 class Sent(Response):  # type: ignore[misc]
     """An answer that is kept, as a client wants it: in gzip or not, or not at all where it has it."""
 
-    def __init__(self, kept: Kept, scope: Scope, control: str) -> None:
-        wanted = headers_of(scope)
-        zipped = bool(kept.packed) and accepts_gzip(wanted.get(b"accept-encoding", b""))
-        tag = kept.packed_tag if zipped else kept.tag
+    def __init__(self, kept: Kept, scope: Scope) -> None:
         super().__init__()
-        self.status_code = kept.status
-        self.body = kept.packed if zipped else kept.data
-        self.raw_headers = [*kept.headers, (b"x-content-type-options", b"nosniff")]
-        if kept.status == 200:
-            self.raw_headers += [(b"etag", tag), (b"cache-control", control.encode())]
-            if _matches(wanted.get(b"if-none-match"), tag):
-                self.status_code, self.body = 304, b""
-                return
-        if zipped:
-            self.raw_headers.append((b"content-encoding", b"gzip"))
-        self.raw_headers.append((b"content-length", str(len(self.body)).encode()))
+        wanted = headers_of(scope)
+        self.status_code, self.raw_headers, self.body = kept.for_client(
+            wanted.get(b"accept-encoding", b""), wanted.get(b"if-none-match")
+        )
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
@@ -53,29 +49,16 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
     return dict(scope["headers"])
 
 
-def accepts_gzip(header: bytes) -> bool:
-    """Whether a client reads gzip.
-
-    >>> accepts_gzip(b"br, gzip;q=0.5"), accepts_gzip(b"gzip;q=0"), accepts_gzip(b"")
-    (True, False, False)
-    """
-    for part in header.lower().split(b","):
-        name, _, rest = part.partition(b";")
-        if name.strip() in (b"gzip", b"*"):
-            return rest.replace(b" ", b"").rstrip(b"0.") != b"q="
-    return False
+def _is_guarded(path: str) -> bool:
+    """Whether a path needs the token; the page itself has no secrets, and asks for it."""
+    return path.startswith("/v1/") or path in ("/metrics", "/openapi.json", "/docs")
 
 
-def _matches(header: bytes | None, tag: bytes) -> bool:
-    if header is None:
-        return False
-    tags = [part.strip().removeprefix(b"W/") for part in header.split(b",")]
-    return tag in tags or tags == [b"*"]
-
-
-def _wants_texts(header: bytes) -> bool:
+def _wants_texts(headers: dict[bytes, bytes]) -> bool:
     """`Accept: application/json; integers=both`."""
-    return b"integers=both" in header.replace(b" ", b"")
+    return b"integers" in (accept := headers.get(b"accept", b"")) and b"integers=both" in accept.replace(
+        b" ", b""
+    )
 
 
 class Door:
@@ -90,19 +73,54 @@ class Door:
         self.lanes = lanes
         self.metrics = metrics
         self.cache = Cache(settings.cache)
+        self.log = logs.Requests()
         self.root = settings.root_path.rstrip("/")
         self.control = f"{'private' if token else 'public'}, max-age={MAX_AGE}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1003})
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
             return
         begin = time.perf_counter()
-        status, sent, kept = 500, 0, False
+        path: str = scope["path"]
+        if self.root and (path == self.root or path.startswith(f"{self.root}/")):
+            # Whether the proxy in front takes its prefix off or leaves it.
+            path = scope["path"] = path[len(self.root) :] or "/"
+        headers = headers_of(scope)
+        if self.token is not None and _is_guarded(path) and not self._admitted(headers):
+            refused = problem(401, "this service needs a token: Authorization: Bearer …")
+            refused.headers["www-authenticate"] = "Bearer"
+            await self._answered(refused, scope, receive, send, begin)
+            return
+        if scope["method"] == "GET":
+            kept = self.cache.get((path, scope["query_string"], b"", b"", _wants_texts(headers)))
+            if kept is not None:
+                await self._again(kept, headers, scope, send, begin)
+                return
+        await self._answered(self.app, scope, receive, send, begin)
+
+    async def _again(
+        self, kept: Kept, headers: dict[bytes, bytes], scope: Scope, send: Send, begin: float
+    ) -> None:
+        """Send what is kept, with as little around it as may be."""
+        self.metrics.counters["hits"] += 1
+        status, sent_headers, body = kept.for_client(
+            headers.get(b"accept-encoding", b""), headers.get(b"if-none-match")
+        )
+        await send({"type": "http.response.start", "status": status, "headers": sent_headers})
+        last = {"type": "http.response.body", "body": body}
+        if len(body) < AT_ONCE:
+            await send(last)
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.send_timeout):
+                    await send(last)
+        self._note(scope, status, begin, len(body), kept=True)
+
+    async def _answered(self, app: Any, scope: Scope, receive: Receive, send: Send, begin: float) -> None:
+        status, sent = 500, 0
 
         async def counting(message: dict[str, Any]) -> None:
             nonlocal status, sent
@@ -115,40 +133,19 @@ class Door:
 
         self.metrics.in_flight += 1
         try:
-            found = self._before(scope)
-            kept = isinstance(found, Sent)
-            if found is not None:
-                await found(scope, receive, counting)
-            else:
-                await self.app(scope, receive, counting)
+            await app(scope, receive, counting)
         except (Failed, TimeoutError):
             # The answer has begun: that it does not end says that it is not whole.
-            status = 499
+            status = CUT_OFF
         finally:
             self.metrics.in_flight -= 1
-            seconds = time.perf_counter() - begin
-            self.metrics.count(_label(scope["path"]), status, seconds)
-            if self.settings.access_log:
-                logs.request(scope, status, seconds, sent, kept=kept)
+            self._note(scope, status, begin, sent, kept=False)
 
-    def _before(self, scope: Scope) -> Response | None:
-        """The answer where it is known before the application is asked."""
-        path: str = scope["path"]
-        if self.root and (path == self.root or path.startswith(f"{self.root}/")):
-            # Whether the proxy in front takes its prefix off or leaves it.
-            path = scope["path"] = path[len(self.root) :] or "/"
-        guarded = path.startswith("/v1/") or path in ("/metrics", "/openapi.json", "/docs")
-        if self.token is not None and guarded and not self._admitted(headers_of(scope)):
-            refused = problem(401, "this service needs a token: Authorization: Bearer …")
-            refused.headers["www-authenticate"] = "Bearer"
-            return refused
-        if scope["method"] == "GET" and path.startswith("/v1/"):
-            accept = headers_of(scope).get(b"accept", b"")
-            kept = self.cache.get((path, scope["query_string"], b"", b"", _wants_texts(accept)))
-            if kept is not None:
-                self.metrics.counters["hits"] += 1
-                return Sent(kept, scope, self.control)
-        return None
+    def _note(self, scope: Scope, status: int, begin: float, sent: int, *, kept: bool) -> None:
+        seconds = time.perf_counter() - begin
+        self.metrics.count(_label(scope["path"]), status, seconds)
+        if self.settings.access_log:
+            self.log.add(scope, status, seconds, sent, kept=kept)
 
     def _admitted(self, headers: dict[bytes, bytes]) -> bool:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -162,12 +159,12 @@ class Door:
             return body
         query = scope["query_string"]
         kind = headers.get(b"content-type", b"") if body else b""
-        both = _wants_texts(headers.get(b"accept", b""))
+        both = _wants_texts(headers)
         key: Key = (scope["path"], query, body, kind, both)
         kept = self.cache.get(key)
         if kept is not None:
             self.metrics.counters["hits"] += 1
-            return Sent(kept, scope, self.control)
+            return Sent(kept, scope)
         self.metrics.counters["misses"] += 1
         lane = "heavy" if endpoint.heavy else "config" if body or b"set" in query else "quick"
         job = Job(
@@ -189,10 +186,11 @@ class Door:
             return problem(500, "the calculation ended without an answer; please report the request")
         if found.parts is not None:
             return _stream(found.parts, found.kind, zipped=found.gzip)
-        answer = Kept(found.status, found.kind, found.data, found.packed, found.exit_code)
+        exits = [] if found.exit_code is None else [(b"sizer-exit", str(found.exit_code).encode())]
+        answer = Kept(found.status, found.kind, found.data, found.packed, control=self.control, more=exits)
         if found.status < 500 and not found.last and len(body) <= MAX_KEY:
             self.cache.put(key, answer)
-        return Sent(answer, scope, self.control)
+        return Sent(answer, scope)
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes | Response:
         """The body of a request, within bounds of size and time."""
@@ -204,7 +202,7 @@ class Door:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self.settings.body_timeout):
+            async with asyncio.timeout(self.settings.client_timeout):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -217,7 +215,7 @@ class Door:
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
-            slow = problem(408, f"the body did not arrive within {self.settings.body_timeout:g} s")
+            slow = problem(408, f"the body did not arrive within {self.settings.client_timeout:g} s")
             slow.headers["connection"] = "close"
             return slow
 
@@ -234,6 +232,7 @@ def _stream(parts: AsyncIterator[bytes], kind: str, *, zipped: bool) -> Response
     return StreamingResponse(parts, 200, headers, kind)
 
 
+@lru_cache(maxsize=4096)
 def _label(path: str) -> str:
     """The path as metrics count it: no more of them than there are endpoints."""
     if path.startswith("/v1/"):

@@ -24,7 +24,7 @@ HEADERS = [
 ]
 
 
-def files(folder: str = FOLDER) -> dict[str, Kept]:
+def files(control: str, folder: str = FOLDER) -> dict[str, Kept]:
     """Every file below a folder by its path, as it is sent; `index.html` of the folder is `/`."""
     found: dict[str, Kept] = {}
     for parent, _, names in os.walk(folder):
@@ -33,18 +33,17 @@ def files(folder: str = FOLDER) -> dict[str, Kept]:
             if name.startswith(".") or name.endswith(".py"):
                 continue
             with open(path, "rb") as handle:
-                sent = file(name, handle.read())
+                sent = file(name, handle.read(), control)
             found["/" + os.path.relpath(path, folder).replace(os.sep, "/")] = sent
     if "/index.html" in found:
         found["/"] = found["/index.html"]
     return found
 
 
-def file(name: str, data: bytes) -> Kept:
+def file(name: str, data: bytes, control: str) -> Kept:
     """A file as it is sent; its name says of what kind it is."""
     ending = os.path.splitext(name)[1]
     kind = _KINDS.get(ending) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     packed = gzip.compress(data, 9, mtime=0) if kind.startswith(_TEXT) and len(data) >= 500 else b""
-    kept = Kept(200, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, data, packed, None)
-    kept.headers += HEADERS
-    return kept
+    shown = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
+    return Kept(200, shown, data, packed, control=control, more=HEADERS)

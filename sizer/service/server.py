@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
 import tempfile
 from dataclasses import replace
-from typing import Any
 
 from sizer.errors import SizerError
 from sizer.service import logs
@@ -36,10 +34,9 @@ def run(settings: Settings, *, host: str, port: int, workers: int, grace: int, p
         host=host,
         port=port,
         workers=workers,
-        # In Python throughout: its headers are bounded, and its timeouts are ours.
-        http=_protocol(settings.header_timeout),
+        http="sizer.service.protocol:Protocol",
         ws="none",
-        loop="asyncio",
+        loop="auto",
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=grace,
@@ -63,15 +60,7 @@ def run(settings: Settings, *, host: str, port: int, workers: int, grace: int, p
             Multiprocess(config, sockets=[socket]).run()
             return 0
         server = uvicorn.Server(config)
-        asyncio.run(server.serve(sockets=[socket]))
+        server.run(sockets=[socket])
         return 0 if server.started else 2
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _protocol(timeout: float) -> Any:
-    """uvicorn's protocol, which waits for headers as long as a client likes, with an end to that."""
-    from sizer.service.protocol import Protocol
-
-    Protocol.header_timeout = timeout
-    return Protocol

@@ -16,7 +16,7 @@ TOKEN_VARIABLE = "SIZER_TOKEN"
 class Settings:
     """Limits in bytes and seconds.
 
-    >>> Settings(max_body=1_000).body_timeout
+    >>> Settings(max_body=1_000).client_timeout
     20.0
     """
 
@@ -25,9 +25,8 @@ class Settings:
     token_file: str = ""
     # Of a body: a configuration, or the header of a file of weights.
     max_body: int = 16_000_000
-    # To send a body, and to send the headers before it.
-    body_timeout: float = 20.0
-    header_timeout: float = 10.0
+    # For a client to send its headers, and then its body.
+    client_timeout: float = 20.0
     # To read an answer.
     send_timeout: float = 60.0
     # To work out an answer: a usual one, and a heavy one.
