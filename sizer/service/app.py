@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import multiprocessing
+import os
+import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -24,7 +27,7 @@ from sizer.service.lanes import Lane
 from sizer.service.metrics import Metrics
 from sizer.service.settings import Settings, from_environment, token
 
-# How often a worker writes down what it has counted.
+# How often, in seconds, a worker writes down what it has counted.
 SAVE_EVERY = 1.0
 # Heavy answers give way to the others on a machine with few cores.
 NICE = 10
@@ -47,7 +50,7 @@ def create(settings: Settings | None = None) -> Any:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await lanes["quick"].start()
         ready["ready"] = True
-        tasks = [asyncio.create_task(_save(metrics))]
+        tasks = [asyncio.create_task(_watch(metrics))]
         tasks += [asyncio.create_task(lanes[name].start()) for name in ("config", "heavy")]
         yield
         ready["ready"] = False
@@ -84,10 +87,15 @@ def create(settings: Settings | None = None) -> Any:
     return door
 
 
-async def _save(metrics: Metrics) -> None:
+async def _watch(metrics: Metrics) -> None:
+    """Write down what is counted; end where the supervisor has, which can no longer say so."""
+    supervisor = multiprocessing.parent_process()
     while True:
         await asyncio.sleep(SAVE_EVERY)
         metrics.save()
+        if supervisor is not None and not supervisor.is_alive():
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
 
 
 def _add_endpoints(app: FastAPI, door: Door) -> None:

@@ -34,9 +34,10 @@ class Server:
         )
         self.log: list[str] = []
         self.base = ""
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
         self._wait()
-        self.client = httpx.Client(base_url=self.base, timeout=30)
+        self.client = httpx.Client(base_url=self.base, timeout=15)
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -67,14 +68,20 @@ class Server:
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""
-        self.client.close()
         self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(20)
-        finally:
+        code = self.process.wait(30)
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """End it if it runs, and close what it has open here."""
+        if self.process.poll() is None:
             self.process.kill()
-            if self.process.stderr:
-                self.process.stderr.close()
+            self.process.wait()
+        self.client.close()
+        self.reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
 
 
 @pytest.fixture(scope="session")
@@ -96,5 +103,4 @@ def start() -> Iterator[Callable[..., Server]]:
 
     yield begin
     for each in started:
-        each.process.kill()
-        each.process.wait()
+        each.close()
