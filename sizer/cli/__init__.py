@@ -30,6 +30,7 @@ COMMANDS = {
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",
     "serve": "Answer the same over HTTP.",
+    "mcp": "Answer the same to assistants.",
 }
 
 
