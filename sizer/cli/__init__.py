@@ -39,6 +39,8 @@ COMMANDS = {
     "verify": "Compare the count with the real torch module.",
     "diff": "Compare two models, files of weights or modules, tensor by tensor.",
     "reconcile": "Name what turns our number into somebody else's.",
+    "serve": "Answer the same over HTTP.",
+    "mcp": "Answer the same to assistants.",
 }
 
 

@@ -42,6 +42,19 @@ def spelt_out(args: list[str]) -> list[str]:
     return spelt
 
 
+# No count of anything that exists is over it, and every ratio of two below it is a float.
+MOST = 10**30
+
+
+def bounded(ctx: click.Context) -> None:
+    """Refuse whole numbers among the options that are beyond any use."""
+    for option in ctx.command.params:
+        value = ctx.params.get(option.name or "")
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and abs(number) > MOST:
+                raise click.BadParameter("it is over 10^30, beyond anything to count", ctx, option)
+
+
 def _show_help(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
         click.echo(ctx.get_help(), color=ctx.color)
@@ -70,7 +83,9 @@ class Command(_Quick, click.Command):
         """As click, after spelling out the short options."""
         if any(option.name == "assignments" for option in self.params):
             args = spelt_out(args)
-        return super().parse_args(ctx, [_LONG.get(arg, arg) for arg in args])
+        rest = super().parse_args(ctx, [_LONG.get(arg, arg) for arg in args])
+        bounded(ctx)
+        return rest
 
 
 class Group(_Quick, click.Group):

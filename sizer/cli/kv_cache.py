@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sizer.cli.command import Command
-from sizer.cli.options import model_options, output_options
+from sizer.cli.options import ModelType, model_options, output_options
 from sizer.cli.run_options import byte_count, length_options
 from sizer.model import Model
 from sizer.report import kv_cache as report
@@ -46,23 +46,22 @@ from sizer.report.report import Report
 @click.option("--unified", is_flag=True, help="One cache for all sequences (llama.cpp).")
 @click.option("--tp", type=int, default=1, show_default=True, metavar="N", help="Ranks that share the heads.")
 @click.option("--budget", metavar="BYTES", help="40GiB: how many tokens and sequences fit.")
-@click.option("--draft", metavar="MODEL", help="A draft model, whose cache is kept beside it.")
+@click.option(
+    "--draft", type=ModelType(), metavar="MODEL", help="A draft model; its cache is kept beside it."
+)
 @click.option("--unit", default="auto", show_default=True, metavar="UNIT", help="bytes, GB, GiB, MB, MiB, …")
 @click.option("--explain", is_flag=True, help="The formula, its values and the policy's source.")
 @output_options
-def command(model: Model, budget: str | None, draft: str | None, prefill: bool, **options: Any) -> Report:
+def command(model: Model, budget: str | None, prefill: bool, **options: Any) -> Report:
     """Count the bytes that decoding keeps: keys and values, latents, states.
 
     \b
     sizer kv-cache llama-3-8b --batch-size 4 --seq-len 8192
     sizer kv-cache llama-3-8b --seq-len 20000 --policy vllm --budget 3.8125GiB
     """
-    from sizer.loading import load
-
     return report.report(
         model,
         budget=byte_count(budget, "--budget"),
-        draft=None if draft is None else load(draft),
         decoded=not prefill,
         **options,
     )

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from sizer.report.built import Built
 
 
+class ModelType(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions alone
+    """A model as the value of an option: a preset or a path."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Model:
+        """The model, loaded; one that is at hand stays as it is."""
+        from sizer import loading
+
+        return value if isinstance(value, Model) else loading.load(value)
+
+
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """MODEL, --preset, --class, --set and the letters; the command gets `model`, loaded."""
     return _options(command, _load)
@@ -44,13 +56,16 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
     )
     @wraps(command)
     def wrapped(
-        target: str | None,
+        target: Any,
         preset: str | None,
         hub: bool,
         cls: str | None,
         assignments: tuple[str, ...],
         **rest: Any,
     ) -> Any:
+        if target is not None and not isinstance(target, str):
+            # A caller in this process has the model at hand.
+            return command(model=target, **rest)
         overrides = _overrides(assignments)
         if preset is not None and target is not None and rest.get("number", "") is None:
             # With --preset, the one argument that is left is not the model.
@@ -66,7 +81,10 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
 
 
 def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
-    """--json, --csv, --format, -q and -v; the command returns a `Report`, which is printed."""
+    """--json, --csv, --format, -q and -v; the command returns a `Report`, which is printed.
+
+    A caller in this process asks for the `Report` itself with `form="report"`.
+    """
 
     @click.option("--json", "form", flag_value="json", help="Print a JSON document.")
     @click.option("--csv", "form", flag_value="csv", help="Print comma-separated values.")
@@ -74,8 +92,10 @@ def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
     @click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone.")
     @click.option("-v", "--verbose", is_flag=True, help="Add assumptions and sources.")
     @wraps(command)
-    def wrapped(form: str | None, table_format: str | None, verbose: bool, **rest: Any) -> int:
+    def wrapped(form: str | None, table_format: str | None, verbose: bool, **rest: Any) -> int | Report:
         answer = command(**rest)
+        if form == "report":
+            return answer
         write(render(answer, form, table_format, verbose))
         for line in answer.talk:
             click.echo(f"sizer: {line}", err=True)

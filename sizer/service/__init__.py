@@ -1,0 +1,1 @@
+"""The HTTP service and the MCP server: the commands, answered to other programs."""

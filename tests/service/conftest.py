@@ -1,0 +1,106 @@
+"""A server on the loopback address, as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Server:
+    """`sizer serve` on a free port; `log` are its lines so far."""
+
+    def __init__(self, *options: str, **variables: str) -> None:
+        environment = {k: v for k, v in os.environ.items() if k not in ("SIZER_TOKEN", "SIZER_SERVICE")}
+        path = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH", ""))))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sizer", "serve", "--port", "0", *options],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env={**environment, "PYTHONPATH": path, **variables},
+        )
+        self.log: list[str] = []
+        self.base = ""
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self._wait()
+        self.client = httpx.Client(base_url=self.base, timeout=15)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+            if found := re.search(r"running on (http://[0-9.:]+)", line):
+                self.base = found[1]
+
+    def _wait(self) -> None:
+        for _ in range(300):
+            if self.process.poll() is not None:
+                break
+            try:
+                if self.base and httpx.get(f"{self.base}/readyz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError("the server did not start:\n" + "".join(self.log))
+
+    @property
+    def port(self) -> int:
+        return int(self.base.rpartition(":")[2])
+
+    def requests(self) -> list[dict[str, object]]:
+        """The lines of the log about requests."""
+        return [line for line in map(json.loads, self.log) if line["logger"] == "request"]
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(30)
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """End it if it runs, and close what it has open here."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.client.close()
+        self.reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """One server for the tests that leave it as it was."""
+    found = Server("--max-body", "1000000", "--deadline", "4", "--heavy-deadline", "20")
+    yield found
+    assert found.stop() == 0
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Server]]:
+    """Start servers of other options."""
+    started: list[Server] = []
+
+    def begin(*options: str, **variables: str) -> Server:
+        started.append(Server(*options, **variables))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.close()
