@@ -11,8 +11,9 @@ from sizer.core.tree import Buffer, Op, Param
 from sizer.measures.kv_cache import Kept as KeptState
 from sizer.measures.kv_cache import Setup, cache_of
 from sizer.measures.kv_cache import kept as kept_states
-from sizer.measures.memory import OLD_MASKS, buffer_bytes, standing, training
+from sizer.measures.memory import training
 from sizer.measures.optimizers import optimizer_named
+from sizer.measures.standing import OLD_MASKS, buffer_bytes, standing
 from sizer.measures.step.simulate import Settings
 from sizer.planning import activations
 from sizer.planning.job import PRECISIONS, Job
