@@ -5,6 +5,9 @@ A builder only adds and multiplies sizes. Quotients are taken here, once, when a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from sizer.errors import InvalidConfig
@@ -43,7 +46,32 @@ def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
         if (dividend % divisor).any():
             raise InvalidConfig(f"{names}: some of the sizes given do not divide")
         return dividend // divisor
+    recorded = _quotients.get()
+    if recorded is not None:
+        recorded.append((dividend, divisor, names))
     return dividend / divisor
+
+
+# Of symbols, that must be whole once they are numbers; kept while somebody asks for them.
+_quotients: ContextVar[list[tuple[Dim, Dim, str]] | None] = ContextVar("quotients", default=None)
+
+
+@contextmanager
+def quotients() -> Iterator[list[tuple[Dim, Dim, str]]]:
+    """The quotients of symbols that are taken meanwhile: dividend, divisor and their names.
+
+    >>> from sizer.core.poly import symbol
+    >>> with quotients() as found:
+    ...     width = divide(symbol("D"), symbol("H"), names="d_model / n_heads")
+    >>> found
+    [(D, H, 'd_model / n_heads')]
+    """
+    found: list[tuple[Dim, Dim, str]] = []
+    token = _quotients.set(found)
+    try:
+        yield found
+    finally:
+        _quotients.reset(token)
 
 
 def round_up(size: Dim, multiple: int) -> Dim:

@@ -1,0 +1,1 @@
+"""Plans made of the measures: what sizes have a total, and how totals change with sizes."""
