@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
+from sizer.core.record import Record
 from sizer.errors import InvalidConfig
 
 # An `int`, a `Poly`, a `sympy.Expr` or a `numpy.ndarray`: whatever adds and multiplies exactly.
@@ -48,25 +49,40 @@ def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
         return dividend // divisor
     recorded = _quotients.get()
     if recorded is not None:
-        recorded.append((dividend, divisor, names))
+        recorded.append(Quotient(dividend, divisor, names, fix))
     return dividend / divisor
 
 
-# Of symbols, that must be whole once they are numbers; kept while somebody asks for them.
-_quotients: ContextVar[list[tuple[Dim, Dim, str]] | None] = ContextVar("quotients", default=None)
+class Quotient(Record):
+    """A quotient of symbols, which must be whole once they are numbers."""
+
+    __slots__ = ("dividend", "divisor", "fix", "names")
+
+    def __init__(self, dividend: Dim, divisor: Dim, names: str, fix: str) -> None:
+        self.dividend = dividend
+        self.divisor = divisor
+        self.names = names
+        self.fix = fix
+
+    def error(self, dividend: int, divisor: int) -> InvalidConfig:
+        """What is wrong where these are its numbers and do not divide."""
+        return _not_a_multiple(dividend, divisor, self.names, self.fix)
+
+
+_quotients: ContextVar[list[Quotient] | None] = ContextVar("quotients", default=None)
 
 
 @contextmanager
-def quotients() -> Iterator[list[tuple[Dim, Dim, str]]]:
-    """The quotients of symbols that are taken meanwhile: dividend, divisor and their names.
+def quotients() -> Iterator[list[Quotient]]:
+    """The quotients of symbols that are taken meanwhile.
 
     >>> from sizer.core.poly import symbol
     >>> with quotients() as found:
     ...     width = divide(symbol("D"), symbol("H"), names="d_model / n_heads")
-    >>> found
-    [(D, H, 'd_model / n_heads')]
+    >>> found[0].dividend, found[0].divisor
+    (D, H)
     """
-    found: list[tuple[Dim, Dim, str]] = []
+    found: list[Quotient] = []
     token = _quotients.set(found)
     try:
         yield found

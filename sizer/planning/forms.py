@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sizer.core.config import letter, symbolic
-from sizer.core.dims import Dim, is_array, quotients
+from sizer.core.dims import Dim, Quotient, is_array, quotients
 from sizer.core.pattern import Pattern, PerLayer
 from sizer.core.poly import Poly, as_poly, symbol
 from sizer.core.record import Record
@@ -22,28 +22,6 @@ from sizer.measures.kv_cache import Setup, cache_of, kept, smaller, window_lette
 from sizer.measures.passes import Pass
 from sizer.measures.scans import log2
 from sizer.model import Model
-
-
-class Condition(Record):
-    """A quotient that must be whole: "d_model / n_heads"."""
-
-    __slots__ = ("names", "quotient")
-
-    def __init__(self, quotient: Poly, names: str) -> None:
-        self.quotient = quotient
-        self.names = names
-
-    def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether it is whole for these numbers."""
-        return self.quotient.value(values).denominator == 1
-
-    def message(self, fields: Mapping[str, str], values: Mapping[str, int]) -> str:
-        """Why these numbers are none of a model; `fields` names each letter."""
-        over, _, under = self.names.partition(" / ")
-        sizes = [
-            f"{fields.get(code, code)} = {values[code]}" for code in sorted(self.quotient.letters, key=str)
-        ]
-        return f"{over} is not a multiple of {under}: {', '.join(sizes)}"
 
 
 class Lettered:
@@ -67,7 +45,7 @@ class Lettered:
             self.rows = walk(architecture.build(self.config))
         self.codes = {name: letter(kind, name) for name in given if isinstance(symbols[name], Poly)}
         self.names = {code: name for name, code in self.codes.items()}
-        self.conditions = _conditions(found)
+        self.conditions = conditions(found)
         self._lists = {
             name: value for name, value in model.given.items() if isinstance(value, Pattern | PerLayer)
         }
@@ -101,14 +79,15 @@ class Lettered:
         return any(len(value) == before for value in self._lists.values())
 
 
-def _conditions(found: Iterable[tuple[Dim, Dim, str]]) -> list[Condition]:
-    conditions: dict[Poly, Condition] = {}
-    for over, under, names in found:
-        quotient = as_poly(over / under)
+def conditions(found: Iterable[Quotient]) -> list[Quotient]:
+    """Those of the quotients that may not be whole, each once."""
+    known: dict[Poly, Quotient] = {}
+    for one in found:
+        quotient = as_poly(one.dividend / one.divisor)
         powers = [power for monomial in quotient.terms for _, power in monomial]
         if min(powers, default=0) < 0 or any(c.denominator > 1 for c in quotient.terms.values()):
-            conditions.setdefault(quotient, Condition(quotient, names))
-    return list(conditions.values())
+            known.setdefault(quotient, one)
+    return list(known.values())
 
 
 class Form(Record):
