@@ -79,6 +79,23 @@ def parse_bytes(text: str) -> int | None:
         return None
 
 
+def parse_count(text: str) -> int | None:
+    """A number such as `7B`, `1.5T`, `1e22` or `124,439,808`; nothing where it is none.
+
+    >>> parse_count("7B"), parse_count("124,439,808"), parse_count("1.5e3"), parse_count("many")
+    (7000000000, 124439808, 1500, None)
+    """
+    import re
+    from fractions import Fraction
+
+    scales = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+    plain = text.strip().replace(",", "").replace("_", "").lower()
+    match = re.fullmatch(r"(-?[0-9]{1,60}(?:\.[0-9]{0,30})?)(?:e\+?([0-9]{1,2}))?([kmbgt]?)", plain)
+    if match is None:
+        return None
+    return int(Fraction(match[1]) * 10 ** int(match[2] or 0) * scales[match[3]])
+
+
 def share(part: int, whole: int) -> str:
     """A part of a whole in per cent, with one decimal.
 

@@ -26,6 +26,8 @@ COMMANDS = {
     "kv-cache": "Count the bytes that decoding keeps.",
     "shard": "Count the parameters of every rank.",
     "memory": "The memory of a training step, or of inference.",
+    "solve": "Find the sizes that have a total.",
+    "sweep": "Measure a model over a grid of sizes.",
     "tensors": "List the tensors of a model.",
     "presets": "List and show the models that are known by name.",
     "verify": "Compare the count with the real torch module.",

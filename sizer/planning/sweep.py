@@ -129,6 +129,11 @@ class Sweep:
         # Another process makes its own.
         return {**self.__dict__, "_variants": {}}
 
+    @property
+    def names(self) -> list[str]:
+        """The columns, without that of errors."""
+        return [*(axis.name for axis in self.axes), *self.what]
+
     def boxes(self) -> Iterator[Box]:
         """The boxes, in the order of the points."""
         return boxes(self.lengths, self.chunk_points)

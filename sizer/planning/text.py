@@ -31,15 +31,14 @@ def numbers(values: Any) -> Bytes:
         return numpy.zeros((*values.shape, 1), numpy.uint8)
     least, most = len(str(int(values.min()))), len(str(int(values.max())))
     groups = -(-most // 4)
-    out = numpy.empty((*values.shape, 4 * groups), numpy.uint8)
-    four, rest = _four_digits(), values
-    for i in range(groups - 1, -1, -1):
-        if i:
-            rest, low = numpy.divmod(rest, 10_000)
-        else:
-            low = rest
-        out[..., 4 * i : 4 * i + 4] = four[low]
-    out = out[..., 4 * groups - most :]
+    fours = numpy.empty((*values.shape, groups), numpy.uint32)
+    table, rest = _four_digits(), values
+    for i in range(groups - 1, 0, -1):
+        above = rest // 10_000
+        fours[..., i] = table[rest - 10_000 * above]
+        rest = above
+    fours[..., 0] = table[rest]
+    out = fours.view(numpy.uint8)[..., 4 * groups - most :]
     for i in range(most - least):
         out[..., i] *= values >= 10 ** (most - 1 - i)
     return out
@@ -74,15 +73,15 @@ def joined(columns: Sequence[bytes | Bytes], shape: tuple[int, ...]) -> bytes:
             end = at + column.shape[-1]
             out[..., at:end] = column
         at = end
-    flat = out.reshape(-1)
-    return bytes(flat[flat != 0].data)
+    return out.tobytes().translate(None, b"\0")
 
 
 @cache
-def _four_digits() -> Bytes:
+def _four_digits() -> Any:
+    """The four digits of each number below 10,000, as one number of 32 bits."""
     import numpy
 
     table = numpy.empty((10_000, 4), numpy.uint8)
     for i in range(4):
         table[:, i] = ord("0") + numpy.arange(10_000) // 10 ** (3 - i) % 10
-    return table
+    return table.view(numpy.uint32).ravel()

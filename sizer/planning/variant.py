@@ -18,6 +18,8 @@ from sizer.planning.grid import NotWholeError, evaluate
 
 # Points at which the closed forms are compared with the ledger before they answer for a grid.
 CHECKED = 32
+# At most as many are worked out by the ledger at once.
+FEW = 4
 
 
 class Errors:
@@ -57,10 +59,14 @@ class Variant:
         self.settings = {**SETTINGS, **settings}
         self.what = what
         self.fields = [axis.name for axis in axes if axis.name not in LENGTHS]
+        # A few points are not worth a closed form.
+        self.trusted = prod(len(axis) for axis in axes) > FEW
+        if not self.trusted:
+            self.forms: dict[str, Form | None] = dict.fromkeys(what)
+            return
         self.lettered = Lettered(model, self.fields)
         given = {**self.settings, **{axis.name: 1 for axis in axes if axis.name in LENGTHS}}
-        self.forms: dict[str, Form | None] = {name: closed(self.lettered, name, given) for name in what}
-        self.trusted = True
+        self.forms = {name: closed(self.lettered, name, given) for name in what}
         self.trusted = self._agrees()
 
     # -- by closed form ------------------------------------------------------------------------
@@ -72,17 +78,22 @@ class Variant:
         by_ledger = [name for name in self.what if self.forms[name] is None or not self.trusted]
         if len(by_ledger) < len(self.what):
             letters = self._letters(values, errors)
+            known: dict[tuple[Any, int], Any] = {}
             for name in self.what:
-                if name in by_ledger:
-                    continue
                 form = self.forms[name]
-                assert form is not None
+                if name in by_ledger or form is None:
+                    continue
+                # Without experts, active parameters are all parameters.
+                key = (form.poly, form.divisor)
+                if key in known:
+                    found[name] = known[key]
+                    continue
                 try:
                     value = evaluate(form.poly, letters, errors.valid)
                 except (NotWholeError, KeyError):
                     by_ledger.append(name)
                     continue
-                found[name] = value if form.divisor == 1 else -(-value // form.divisor)
+                known[key] = found[name] = value if form.divisor == 1 else -(-value // form.divisor)
         if by_ledger:
             found |= self._by_ledger(values, by_ledger, errors)
         return {name: found[name] for name in self.what}, errors
