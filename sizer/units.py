@@ -90,7 +90,7 @@ def parse_count(text: str) -> int | None:
 
     scales = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
     plain = text.strip().replace(",", "").replace("_", "").lower()
-    match = re.fullmatch(r"(-?[0-9]{1,60}(?:\.[0-9]{0,30})?)(?:e\+?([0-9]{1,2}))?([kmbgt]?)", plain)
+    match = re.fullmatch(r"(-?[0-9]{1,400}(?:\.[0-9]{0,30})?)(?:e\+?([0-9]{1,3}))?([kmbgt]?)", plain)
     if match is None:
         return None
     return int(Fraction(match[1]) * 10 ** int(match[2] or 0) * scales[match[3]])
