@@ -1,29 +1,34 @@
 """The search: every size but one is tried, and the polynomial is solved for that one by bisection.
 
-What is a multiple of what narrows each step; a part of the tree whose smallest model is twice too
-large, or whose largest is half too small, is left out. A count of steps bounds the whole.
+What must be a multiple of what narrows each step; a part of the tree whose smallest model is much too
+large is left out. A count of steps bounds the whole.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import lcm
+from math import log
 from typing import Any
 
 from sizer.core.poly import Monomial, Poly, as_poly, symbol
 from sizer.errors import InvalidConfig, SizerError
 from sizer.planning.forms import Lettered
+from sizer.planning.rules import Rules
 from sizer.planning.shape import Link, Shape
 from sizer.planning.targets import Target
 
 # Combinations of sizes that are looked at: some seconds.
 MOST_STEPS = 300_000
 # Answers that are kept for the ledger to count again.
-KEPT = 400
-# Steps to either side of a size that the architecture refuses.
+KEPT = 300
+# Steps to either side of a size that breaks a rule.
 NEIGHBOURS = 64
+INFINITE = 1e300
+# Ratios of most published decoders: width over depth, of the MLP, of a head.
+USUAL = {("d_model", "n_layers"): 90, ("d_ff", "d_model"): 3.5, ("d_model", "n_heads"): 110}
 
 Terms = dict[Monomial, Any]
 
@@ -32,12 +37,11 @@ class TooLargeError(Exception):
     """The search would take too long."""
 
 
-class Found(dict[str, int]):
-    """The sizes of an answer: those that are free and those that follow."""
-
-
 class Search:
-    """The search for the sizes of a shape that reach the targets."""
+    """The search for the sizes of a shape that reach the targets.
+
+    `usual`: sizes in the multiples that people use. `only_exact`: what is near is no answer.
+    """
 
     def __init__(
         self,
@@ -56,65 +60,58 @@ class Search:
         self.only_exact = only_exact
         self.most_steps = most_steps
         self.steps = 0
-        self.codes = lettered.codes
-        self.links = list(shape.links.values())
-        self.rounded = {link.field: link for link in self.links if not link.exact}
+        self.rules = Rules(shape, lettered, usual=usual)
+        self._rounded = {link.field: link for link in shape.links.values() if not link.exact}
+        depth = getattr(shape.model.config, "n_layers", 0)
+        self._listed = lettered.at_depth(depth) if lettered.listed and shape.varies("n_layers") else {}
         self.polys = [self._reduced(target.poly) for target in targets]
         self.domains = {name: shape.domain(name, any_multiple=not usual) for name in shape.free}
         self.order = self._order()
-        self._conditions = [as_poly(one.dividend / one.divisor) for one in lettered.conditions]
-        self._heap: list[tuple[Fraction, int, Found]] = []
-        self._seen = 0
+        self._wanted = [float(target.wanted) for target in targets]
+        # Minus the deviation, minus how odd the shape is, minus its turn; and the sizes.
+        self._heap: list[tuple[float, float, int, dict[str, int]]] = []
+        self._offered = 0
+        self._within = 1.0
+        self._ends = False
+        self._refused: SizerError | None = None
 
     # -- preparation ---------------------------------------------------------------------------
 
     def _reduced(self, poly: Poly) -> Poly:
         """A target over the letters of what is free, of what is rounded, and of lists of layers."""
+        codes = self.lettered.codes
         values: dict[str, int | Poly] = {}
-        depth = self.shape.varies("n_layers")
-        lists = self.lettered.at_depth(self.shape.model.config.n_layers) if self.lettered.listed else {}  # type: ignore[attr-defined]
         for code, number in self.lettered.numbers.items():
             name = self.lettered.names.get(code, "")
-            if self.shape.varies(name) or (depth and code in lists):
-                continue
-            known = self.shape.base(name) if name else None
-            values[code] = number if known is None else known
-        for link in self.links:
+            if not (name and self.shape.varies(name)) and code not in self._listed:
+                known = self.shape.base(name) if name else None
+                values[code] = number if known is None else known
+        for link in self.shape.links.values():
             if link.exact:
                 ratio: Any = link.ratio if link.ratio.denominator > 1 else link.ratio.numerator
-                source = values.get(self.codes[link.source], symbol(self.codes[link.source]))
-                values[self.codes[link.field]] = source * ratio
+                values[codes[link.field]] = values.get(codes[link.source], symbol(codes[link.source])) * ratio
         return as_poly(poly.subs(values))
 
     def _order(self) -> list[str]:
-        """Free sizes in the order they are tried: depth first, the one to solve for last."""
-        moving = [name for name in self.shape.free if self._moves(name)]
-        still = [name for name in self.shape.free if name not in moving]
+        """Free sizes in the order they are tried: depth first, the one with most values last."""
+        letters = {name: self._letters(name) for name in self.shape.free}
+        still = [n for n in self.shape.free if not any(p.letters & letters[n] for p in self.polys)]
         if still:
             names = " and ".join(target.name for target in self.targets)
             raise InvalidConfig(
                 f"{names} {'does' if len(self.targets) == 1 else 'do'} not depend on {', '.join(still)}, so "
-                "every value answers; fix it with --set"
+                "every value answers; fix it with --set, or let it follow (--d-head, --kv-ratio, --ff-ratio)"
             )
-        first = self.polys[0]
-        candidates = [name for name in moving if self._dependent(first, name)] or moving
-        last = max(
-            candidates,
-            key=lambda name: (self._rises(first, name), name != "n_layers", len(self.domains[name])),
-        )
-        rest = sorted(
-            (name for name in moving if name != last),
-            key=lambda name: (name != "n_layers", len(self.domains[name])),
-        )
-        return [*rest, last]
+        decided = [name for name in self.shape.free if self.polys[0].letters & letters[name]]
+        last = max(decided, key=lambda name: (name != "n_layers", len(self.domains[name])))
+        rest = [name for name in self.shape.free if name != last]
+        return [*sorted(rest, key=lambda name: (name != "n_layers", len(self.domains[name]))), last]
 
     def _letters(self, name: str) -> set[str]:
         """The letters that a free size decides in the reduced polynomials."""
-        found = {self.codes[name]}
-        found |= {self.codes[f] for f, link in self.rounded.items() if self._root(link) == name}
-        if name == "n_layers" and self.lettered.listed:
-            found |= set(self.lettered.at_depth(self.shape.model.config.n_layers))  # type: ignore[attr-defined]
-        return found
+        found = {self.lettered.codes[name]}
+        found |= {self.lettered.codes[f] for f, link in self._rounded.items() if self._root(link) == name}
+        return found | set(self._listed) if name == "n_layers" else found
 
     def _root(self, link: Link) -> str:
         source = link.source
@@ -122,265 +119,167 @@ class Search:
             source = self.shape.links[source].source
         return source
 
-    def _dependent(self, poly: Poly, name: str) -> bool:
-        return bool(poly.letters & self._letters(name))
-
-    def _moves(self, name: str) -> bool:
-        return any(self._dependent(poly, name) for poly in self.polys)
-
-    def _rises(self, poly: Poly, name: str) -> bool:
-        """Whether a polynomial surely rises with a size."""
-        mine = self._letters(name)
-        return all(
-            coefficient > 0 and power > 0
-            for monomial, coefficient in poly.terms.items()
-            for x, power in monomial
-            if x in mine
-        )
+    def _decides(self, name: str, value: int) -> dict[str, int]:
+        """The letters of a free size and of all that it decides."""
+        values = {self.lettered.codes[name]: value}
+        for field, link in self._rounded.items():
+            if link.source == name:
+                number = link.value(value, usual=self.usual)
+                assert number is not None
+                values[self.lettered.codes[field]] = number
+        return values | self.lettered.at_depth(value) if name == "n_layers" and self._listed else values
 
     # -- the search ----------------------------------------------------------------------------
 
-    def run(self) -> list[tuple[Fraction, Found]]:
-        """The nearest answers, best first, each with its deviation."""
-        rising = [all(self._rises(poly, name) for poly in self.polys) for name in self.order]
-        self._try(0, {}, [dict(poly.terms) for poly in self.polys], rising)
-        best = sorted(((-negative, -number, found) for negative, number, found in self._heap))
-        return [(deviation, found) for deviation, _, found in best]
+    def run(self) -> list[tuple[float, dict[str, int]]]:
+        """The nearest answers, best first, each with its deviation; 0 is exact and nothing else is."""
+        self._try(0, {}, [dict(poly.terms) for poly in self.polys])
+        if not self._heap and not self.only_exact:
+            if self._refused is not None:
+                raise self._refused
+            # Nothing is anywhere near: then the smallest and the largest are the nearest.
+            self._within, self._ends = INFINITE, True
+            self._try(0, {}, [dict(poly.terms) for poly in self.polys])
+        return [(-entry[0], entry[3]) for entry in sorted(self._heap, key=lambda e: e[:3], reverse=True)]
 
-    def _try(self, at: int, sizes: dict[str, int], polys: list[Terms], rising: list[bool]) -> None:
+    def _try(self, at: int, sizes: dict[str, int], polys: list[Terms]) -> None:
         name = self.order[at]
-        domain = self._domain(name, sizes)
+        domain = self.rules.narrowed(name, self.domains[name], sizes)
+        if self._ends and len(domain) > 2:
+            domain = [domain[0], domain[-1]]
         if at == len(self.order) - 1:
-            self._solve(name, domain, sizes, polys)
+            if domain:
+                self._solve(name, domain, sizes, polys)
             return
+        rising = all(map(_rising, polys))
         for value in domain:
             self._step()
             here = {**sizes, name: value}
+            if self.rules.completed(here) is None:
+                continue
             try:
-                fixed = [self._fix(terms, name, value) for terms in polys]
+                values = self._decides(name, value)
             except SizerError as error:
                 self._refused = error
                 continue
-            if not self._satisfied(here):
+            fixed = [_fixed(terms, values) for terms in polys]
+            if all(map(_rising, fixed)) and self._too_large(fixed, at + 1):
+                if rising:
+                    # So is all with more of this size.
+                    break
                 continue
-            if all(rising[at + 1 :]):
-                if self._beyond(fixed, at + 1, 0, 2, here):
-                    # All that rises with this size is too large from here on.
-                    if rising[at]:
-                        break
-                    continue
-                if self._beyond(fixed, at + 1, -1, 2, here):
-                    continue
-            self._try(at + 1, here, fixed, rising)
+            self._try(at + 1, here, fixed)
 
     def _step(self) -> None:
         self.steps += 1
         if self.steps > self.most_steps:
             raise TooLargeError
 
-    def _beyond(
-        self, polys: list[Terms], at: int, end: int, factor: int, sizes: Mapping[str, int]
-    ) -> bool:
-        """Whether some target is out of reach when all that is left is smallest, or largest."""
-        for target, terms in zip(self.targets, polys, strict=True):
-            left = terms
-            for name in self.order[at:]:
-                domain = self.domains[name]
-                left = self._fix(left, name, domain[end])
-            value = left.get((), 0)
-            wanted = target.wanted
-            if end == 0 and value > wanted * factor:
-                return True
-            if end == -1 and not target.at_most and value * factor < wanted:
-                return True
-        return False
+    def _too_large(self, polys: list[Terms], at: int) -> bool:
+        """Whether a target is passed by far with the smallest of all that is left."""
+        least: dict[str, int] = {}
+        for name in self.order[at:]:
+            least |= self._decides(name, self.domains[name][0])
+        return any(
+            _fixed(terms, least).get((), 0) > wanted * (1 + self._within)
+            for terms, wanted in zip(polys, self._wanted, strict=True)
+        )
 
-    def _domain(self, name: str, sizes: Mapping[str, int]) -> Sequence[int]:
-        """The values of a size, given those before it: multiples, bounds of the aspect."""
-        domain = self.domains[name]
-        step = self._step_of(name, sizes)
-        if step > 1:
-            domain = _multiples(domain, step)
-        aspect = self.shape.aspect
-        if aspect is not None and name in ("d_model", "n_layers"):
-            other = sizes.get("n_layers" if name == "d_model" else "d_model")
-            if other is not None:
-                if name == "d_model":
-                    low, high = aspect[0] * other, aspect[1] * other
-                else:
-                    low, high = other / aspect[1], other / aspect[0]
-                domain = domain[_index(domain, low) : _index(domain, high, after=True)]
-        return domain
-
-    def _step_of(self, name: str, sizes: Mapping[str, int]) -> int:
-        """What a size must be a multiple of, so that the quotients of the architecture are whole."""
-        step = 1
-        code = self.codes[name]
-        for quotient in self._conditions:
-            if code not in quotient.letters or len(quotient.terms) != 1:
-                continue
-            ((monomial, coefficient),) = quotient.terms.items()
-            if dict(monomial)[code] != 1:
-                continue
-            factor: Any = Fraction(coefficient)
-            for x, power in monomial:
-                if x == code:
-                    continue
-                value = self._value(self.lettered.names.get(x, ""), x, sizes)
-                if value is None or value == 0:
-                    break
-                factor = factor * Fraction(value) ** power
-            else:
-                step = lcm(step, factor.denominator)
-        return step
-
-    def _value(self, name: str, code: str, sizes: Mapping[str, int]) -> int | None:
-        if name in sizes:
-            return sizes[name]
-        if self.shape.varies(name):
-            return None
-        known = self.shape.base(name) if name else None
-        return self.lettered.numbers.get(code) if known is None else known
-
-    def _fix(self, terms: Terms, name: str, value: int) -> Terms:
-        """Terms with a size given, and all that it decides."""
-        values: dict[str, Any] = {self.codes[name]: value}
-        for field, link in self.rounded.items():
-            if link.source == name:
-                values[self.codes[field]] = link.value(value, usual=self.usual)
-        if name == "n_layers" and self.lettered.listed:
-            values |= self.lettered.at_depth(value)
-        fixed: Terms = {}
-        for monomial, coefficient in terms.items():
-            rest = []
-            for x, power in monomial:
-                number = values.get(x)
-                if number is None:
-                    rest.append((x, power))
-                elif power > 0:
-                    coefficient = coefficient * number**power
-                else:
-                    coefficient = coefficient * Fraction(number) ** power
-            key = tuple(rest)
-            fixed[key] = fixed.get(key, 0) + coefficient
-        return fixed
-
-    def _solve(
-        self, name: str, domain: Sequence[int], sizes: dict[str, int], polys: list[Terms]
-    ) -> None:
+    def _solve(self, name: str, domain: Sequence[int], sizes: dict[str, int], polys: list[Terms]) -> None:
         """The values of the last size on both sides of the target."""
         self._step()
-        if not domain:
-            return
-        terms, wanted = polys[0], self.targets[0].wanted
-        if not self._rises(Poly(terms), name):
+        values = [self._function(name, terms) for terms in polys]
+        if not _rising(polys[0]):
             # Neither rising nor falling for sure: every value is looked at.
             for value in domain:
                 self._step()
-                self._offer({**sizes, name: value}, polys, name)
+                self._offer({**sizes, name: value}, [f(value) for f in values])
             return
-        low, high = 0, len(domain)
-        while low < high:
-            middle = (low + high) // 2
-            if self._fix(terms, name, domain[middle]).get((), 0) < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        for start, stride in ((low, 1), (low - 1, -1)):
-            for i in range(NEIGHBOURS):
-                place = start + stride * i
-                if not 0 <= place < len(domain):
+        place = bisect_left(domain, self._wanted[0], key=values[0])
+        for start, stride in ((place, 1), (place - 1, -1)):
+            for i in range(start, start + NEIGHBOURS * stride, stride):
+                if not 0 <= i < len(domain):
                     break
-                if self._offer({**sizes, name: domain[place]}, polys, name):
+                value = domain[i]
+                try:
+                    numbers = [f(value) for f in values]
+                except SizerError as error:
+                    self._refused = error
+                    break
+                if self._offer({**sizes, name: value}, numbers):
                     break
 
-    def _offer(self, sizes: dict[str, int], polys: list[Terms], name: str) -> bool:
-        """Keep an answer if it is one of the nearest; whether it is an answer at all."""
-        if not self._satisfied(sizes):
-            return False
-        deviations = [
-            target.deviation(self._fix(terms, name, sizes[name]).get((), 0))
-            for target, terms in zip(self.targets, polys, strict=True)
-        ]
-        deviation = max(deviations)
-        if self.only_exact and deviation:
+    def _function(self, name: str, terms: Terms) -> Callable[[int], Any]:
+        """A target as a function of the last size."""
+        code = self.lettered.codes[name]
+        if all(len(m) == 0 or (len(m) == 1 and m[0][0] == code and m[0][1] > 0) for m in terms):
+            powers = {m[0][1] if m else 0: c for m, c in terms.items()}
+            coefficients = [powers.get(p, 0) for p in range(max(powers, default=0), -1, -1)]
+
+            def horner(value: int) -> Any:
+                total: Any = 0
+                for coefficient in coefficients:
+                    total = total * value + coefficient
+                return total
+
+            return horner
+        return lambda value: _fixed(terms, self._decides(name, value)).get((), 0)
+
+    def _offer(self, sizes: dict[str, int], numbers: Sequence[Any]) -> bool:
+        """Keep an answer if it is one of the nearest; whether it keeps to the rules."""
+        gap = 0.0
+        for target, number, wanted in zip(self.targets, numbers, self._wanted, strict=True):
+            mine = float(number) / wanted
+            mine = abs(mine**target.power - 1) + (1 if target.at_most and number > target.wanted else 0)
+            if mine < 1e-9:
+                # Floats do not tell whether it is exact.
+                mine = float(target.deviation(number))
+            gap = max(gap, mine)
+        worth = gap == 0 or (not self.only_exact and gap <= self._within)
+        if not worth and self._heap and not self.only_exact:
             return True
-        self._seen += 1
-        entry = (-deviation, -self._seen, Found(self.completed(sizes) or {}))
+        completed = self.rules.completed(sizes)
+        if completed is None:
+            return False
+        if self.only_exact and gap:
+            return True
+        self._offered += 1
+        entry = (-gap, -self._oddness(completed), -self._offered, completed)
         if len(self._heap) < KEPT:
             heapq.heappush(self._heap, entry)
         else:
             heapq.heappushpop(self._heap, entry)
+            self._within = min(self._within, -self._heap[0][0])
         return True
 
-    def completed(self, sizes: Mapping[str, int]) -> dict[str, int] | None:
-        """Sizes with what follows from them, or nothing where one of those is not whole."""
-        found = dict(sizes)
-        for link in self.links:
-            if link.source not in found:
-                continue
-            value = link.value(found[link.source], usual=self.usual)
-            if value is None:
-                return None
-            found[link.field] = value
+    def _oddness(self, sizes: dict[str, int]) -> float:
+        """How far a shape is from those of published models; it tells equal deviations apart."""
+        found = 0.0
+        for (over, under), usual in USUAL.items():
+            pair = [sizes.get(n) or getattr(self.shape.model.config, n, None) for n in (over, under)]
+            if all(isinstance(value, int) and value > 0 for value in pair):
+                found += abs(log(pair[0] / pair[1] / usual))  # type: ignore[operator]
         return found
 
-    def _satisfied(self, sizes: Mapping[str, int]) -> bool:
-        """Whether sizes, as far as they are known, keep to every rule."""
-        found = self.completed(sizes)
-        if found is None:
-            return False
-        for name in self.links_bounded():
-            if name in found and not self._within(name, found[name]):
-                return False
-        for quotient in self._conditions:
-            values = {}
-            for code in quotient.letters:
-                value = self._value(self.lettered.names.get(code, ""), code, found)
-                if value is None:
-                    break
-                values[code] = value
+
+def _fixed(terms: Terms, values: dict[str, int]) -> Terms:
+    """Terms with some letters given."""
+    fixed: Terms = {}
+    for monomial, coefficient in terms.items():
+        rest: list[tuple[str, int]] = []
+        for pair in monomial:
+            number = values.get(pair[0])
+            if number is None:
+                rest.append(pair)
+            elif pair[1] > 0:
+                coefficient = coefficient * number ** pair[1]
             else:
-                if quotient.value(values).denominator != 1:
-                    return False
-        aspect = self.shape.aspect
-        if aspect is not None:
-            width = self._value("d_model", "", found)
-            depth = self._value("n_layers", "", found)
-            if width is not None and depth is not None and not aspect[0] <= Fraction(width, depth) <= aspect[1]:
-                return False
-        return True
-
-    def links_bounded(self) -> Iterator[str]:
-        """Sizes that follow and yet have bounds of their own."""
-        return (name for name in self.shape.where if name in self.shape.links)
-
-    def _within(self, name: str, value: int) -> bool:
-        from sizer.planning.axes import axis_of
-
-        if not hasattr(self, "_bounds"):
-            self._bounds: dict[str, Any] = {}
-        if name not in self._bounds:
-            values = axis_of(name, self.shape.where[name]).values
-            self._bounds[name] = values if isinstance(values, range) else set(values)
-        return value in self._bounds[name]
+                coefficient = coefficient * Fraction(number) ** pair[1]
+        key = tuple(rest)
+        fixed[key] = fixed.get(key, 0) + coefficient
+    return fixed
 
 
-def _multiples(domain: Sequence[int], step: int) -> Sequence[int]:
-    """Those of the rising numbers that a step divides."""
-    if isinstance(domain, range) and domain and domain.start % domain.step == 0:
-        both = lcm(domain.step, step)
-        return range(-(-domain.start // both) * both, domain.stop, both)
-    return [value for value in domain if value % step == 0]
-
-
-def _index(domain: Sequence[int], bound: Any, *, after: bool = False) -> int:
-    """The place of the first value that is not below a bound; with `after`, that is above it."""
-    low, high = 0, len(domain)
-    while low < high:
-        middle = (low + high) // 2
-        if domain[middle] < bound or (after and domain[middle] == bound):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _rising(terms: Terms) -> bool:
+    """Whether a polynomial surely rises with each of its letters."""
+    return all(c >= 0 and all(p > 0 for _, p in m) for m, c in terms.items() if m)

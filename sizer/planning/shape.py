@@ -22,8 +22,8 @@ from sizer.sources.values import canonical
 
 # Where a size is looked for unless somebody says otherwise: from, to, and the multiple people use.
 RANGES: dict[str, tuple[int, int, int]] = {
-    "n_layers": (1, 1000, 1),
-    "n_decoder_layers": (1, 1000, 1),
+    "n_layers": (1, 256, 1),
+    "n_decoder_layers": (1, 256, 1),
     "d_model": (64, 65_536, 64),
     "d_ff": (64, 262_144, 64),
     "d_ff_expert": (64, 65_536, 64),
@@ -32,7 +32,7 @@ RANGES: dict[str, tuple[int, int, int]] = {
     "n_heads": (1, 256, 1),
     "n_kv_heads": (1, 256, 1),
     "d_head": (8, 512, 8),
-    "n_experts": (2, 1024, 1),
+    "n_experts": (4, 1024, 4),
     "top_k": (1, 64, 1),
     "n_shared_experts": (1, 16, 1),
     "n_dense_layers": (0, 64, 1),
@@ -132,7 +132,9 @@ class Shape:
         self._heads(None if d_head is None else _whole("--d-head", d_head))
         self._kv_heads(None if kv_ratio is None else positive("--kv-ratio", kv_ratio))
         if ff_ratio is not None:
-            self._follow("d_ff", "d_model", positive("--ff-ratio", ff_ratio), "--ff-ratio", exact=False)
+            # Of a model that is experts throughout, the ratio is theirs.
+            name = "d_ff_expert" if self.base("d_ff") is None and self.base("d_ff_expert") else "d_ff"
+            self._follow(name, "d_model", positive("--ff-ratio", ff_ratio), "--ff-ratio", exact=False)
         if sparsity is not None:
             self._follow("n_experts", "top_k", positive("--sparsity", sparsity), "--sparsity")
         self.aspect = _aspect(aspect)
@@ -307,6 +309,8 @@ class Shape:
         else:
             if not any_multiple and name not in self._given_multiples:
                 step = lcm(step, usual)
+            if any_multiple and usual == 1 and name.endswith("_layers"):
+                high = 4 * high
             # From below the usual where the multiple is smaller, up to the same end.
             first = min(low, step) if low else 0
             first = -(-first // step) * step

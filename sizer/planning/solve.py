@@ -12,8 +12,8 @@ from typing import Any
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig, SizerError
 from sizer.model import Model
-from sizer.planning.forms import Lettered, closed, pointwise
-from sizer.planning.search import MOST_STEPS, Found, Search, TooLargeError
+from sizer.planning.forms import Lettered, pointwise
+from sizer.planning.search import MOST_STEPS, Search, TooLargeError
 from sizer.planning.shape import RANGES, Shape
 from sizer.planning.targets import Target, positive, targets
 
@@ -23,6 +23,9 @@ ROUND = 10**5
 # D over L of most published decoders; where nobody says otherwise, answers that are near keep to it.
 USUAL_ASPECT = (Fraction(16), Fraction(256))
 MAX_TOP = 1000
+
+# A deviation, and the sizes that have it.
+Near = tuple[float, dict[str, int]]
 
 
 class Answer(Record):
@@ -162,8 +165,8 @@ def share(given: Any) -> Fraction:
 
 
 def _usual(
-    near: Sequence[tuple[Fraction, Found]], shape: Shape
-) -> tuple[list[tuple[Fraction, Found]], list[str]]:
+    near: Sequence[Near], shape: Shape
+) -> tuple[list[Near], list[str]]:
     """Of what is near and not exact, shapes that are not far from those of published models."""
     both = {"d_model", "n_layers"} <= {name for name in (*shape.free, *shape.links)}
     bounded = shape.aspect is not None or "d_model" in shape.where or "n_layers" in shape.where
@@ -194,7 +197,7 @@ def _counted(
     model: Model,
     shape: Shape,
     wanted: Sequence[Target],
-    near: Sequence[tuple[Fraction, Found]],
+    near: Sequence[Near],
     top: int,
     dtype: str,
     kv_dtype: str | None,
@@ -237,5 +240,3 @@ def _in_order(shape: Shape, found: Mapping[str, int]) -> list[str]:
     order = list(RANGES)
     return sorted(found, key=lambda name: order.index(name) if name in order else len(order))
 
-
-__all__ = ["Answer", "Solution", "closed", "solve"]
