@@ -59,8 +59,12 @@ def form_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--json", "form", flag_value="json", help="Print a JSON document."),
         click.option("--csv", "form", flag_value="csv", help="Print comma-separated values."),
-        click.option("--format", "table_format", metavar="NAME", help="Print a table: github, latex, html, …"),
-        click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone."),
+        click.option(
+            "--format", "table_format", metavar="NAME", help="Print a table: github, latex, html, …"
+        ),
+        click.option(
+            "-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone."
+        ),
         click.option("-v", "--verbose", is_flag=True, help="Add assumptions and sources."),
     )
     for option in reversed(options):
@@ -87,9 +91,7 @@ def answered(answer: Report, form: str | None, table_format: str | None, verbose
     return answer.exit_code
 
 
-def model_of(
-    target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...]
-) -> Model:
+def model_of(target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...]) -> Model:
     """The model that a command line names, for a command whose MODEL is one of several words."""
     return _load(target, preset, cls, _overrides(assignments))
 

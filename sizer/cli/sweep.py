@@ -88,7 +88,9 @@ def _split(words: tuple[str, ...]) -> tuple[str | None, dict[str, str]]:
         name, equals, values = word.partition("=")
         if not equals or os.path.exists(word):
             if target is not None:
-                raise InvalidConfig(f"{clip(target)} and {clip(word)} both name a model; values are SIZE=VALUES")
+                raise InvalidConfig(
+                    f"{clip(target)} and {clip(word)} both name a model; values are SIZE=VALUES"
+                )
             target = word
         elif name in axes:
             raise InvalidConfig(f"{clip(name)} is given twice")

@@ -16,7 +16,6 @@ from sizer.core.record import Record
 from sizer.core.tree import Layers
 from sizer.errors import InvalidConfig
 
-
 # Layers repeat after a few; looking for more would take long for a list that somebody made up.
 LONGEST_CYCLE = 128
 

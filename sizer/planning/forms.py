@@ -224,9 +224,7 @@ def pointwise(model: Model, what: str, settings: Mapping[str, Any]) -> int:
     )
 
 
-def run_letters(
-    lettered: Lettered, values: Mapping[str, Any], settings: Mapping[str, Any]
-) -> dict[str, Dim]:
+def run_letters(lettered: Lettered, values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Dim]:
     """The letters of a run: tokens, sequences, what a window leaves of them, and logarithms."""
     tokens, batch = settings["seq_len"], settings["batch_size"]
     encoder = tokens if settings["encoder_len"] is None else settings["encoder_len"]

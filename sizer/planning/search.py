@@ -10,14 +10,15 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import log
+from math import lcm, log
 from typing import Any
 
 from sizer.core.poly import Monomial, Poly, as_poly, symbol
 from sizer.errors import InvalidConfig, SizerError
 from sizer.planning.forms import Lettered
+from sizer.planning.links import Link
 from sizer.planning.rules import Rules
-from sizer.planning.shape import Link, Shape
+from sizer.planning.shape import Shape
 from sizer.planning.targets import Target
 
 # Combinations of sizes that are looked at: some seconds.
@@ -212,18 +213,29 @@ class Search:
     def _function(self, name: str, terms: Terms) -> Callable[[int], Any]:
         """A target as a function of the last size."""
         code = self.lettered.codes[name]
-        if all(len(m) == 0 or (len(m) == 1 and m[0][0] == code and m[0][1] > 0) for m in terms):
-            powers = {m[0][1] if m else 0: c for m, c in terms.items()}
-            coefficients = [powers.get(p, 0) for p in range(max(powers, default=0), -1, -1)]
+        scale = lcm(*(c.denominator for c in terms.values()))
+        letters = sorted({x for m in terms for x, _ in m} - {code})
+        if any(power < 0 for m in terms for _, power in m):
+            return lambda value: _fixed(terms, self._decides(name, value)).get((), 0)
+        # By the powers of the size itself, and of each letter that it decides.
+        flat = [
+            (int(c * scale), dict(m).get(code, 0), [(letters.index(x), p) for x, p in m if x != code])
+            for m, c in terms.items()
+        ]
 
-            def horner(value: int) -> Any:
-                total: Any = 0
-                for coefficient in coefficients:
-                    total = total * value + coefficient
-                return total
+        def function(value: int) -> Any:
+            total = 0
+            if letters:
+                decided = self._decides(name, value)
+                numbers = [decided[x] for x in letters]
+            for coefficient, power, others in flat:
+                term = coefficient * value**power
+                for place, p in others:
+                    term *= numbers[place] ** p
+                total += term
+            return total if scale == 1 else Fraction(total, scale)
 
-            return horner
-        return lambda value: _fixed(terms, self._decides(name, value)).get((), 0)
+        return function
 
     def _offer(self, sizes: dict[str, int], numbers: Sequence[Any]) -> bool:
         """Keep an answer if it is one of the nearest; whether it keeps to the rules."""

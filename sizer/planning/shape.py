@@ -8,85 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import gcd, lcm
+from math import lcm
 from typing import Any
 
 from sizer.core.config import check_size, size_names
 from sizer.core.dims import round_up
-from sizer.core.record import Record
 from sizer.errors import InvalidConfig, clip
 from sizer.model import Model
 from sizer.planning.axes import axis_of
+from sizer.planning.links import OTHER, RANGES, SPLIT, Link, aspect_of, whole
 from sizer.planning.targets import positive
 from sizer.sources.values import canonical
 
-# Where a size is looked for unless somebody says otherwise: from, to, and the multiple people use.
-RANGES: dict[str, tuple[int, int, int]] = {
-    "n_layers": (1, 256, 1),
-    "n_decoder_layers": (1, 256, 1),
-    "d_model": (64, 65_536, 64),
-    "d_ff": (64, 262_144, 64),
-    "d_ff_expert": (64, 65_536, 64),
-    "vocab_size": (256, 1_048_576, 64),
-    "n_ctx": (128, 1_048_576, 128),
-    "n_heads": (1, 256, 1),
-    "n_kv_heads": (1, 256, 1),
-    "d_head": (8, 512, 8),
-    "n_experts": (4, 1024, 4),
-    "top_k": (1, 64, 1),
-    "n_shared_experts": (1, 16, 1),
-    "n_dense_layers": (0, 64, 1),
-}
-OTHER = (1, 65_536, 1)
-# Sizes that tensor parallelism splits among its ranks.
-SPLIT = ("n_heads", "n_kv_heads", "d_ff", "d_ff_expert")
 MAX_DOMAIN = 1_048_576
-
-
-class Link(Record):
-    """A size that follows from another: `source` · `ratio`, exactly, or rounded up to `multiple`.
-
-    `soft`: nobody asked for the multiple; it rounds what is not whole, where usual sizes are wanted.
-    """
-
-    __slots__ = ("exact", "field", "multiple", "ratio", "soft", "source", "why")
-
-    def __init__(
-        self,
-        field: str,
-        source: str,
-        ratio: Fraction,
-        why: str,
-        multiple: int = 1,
-        exact: bool = True,
-        soft: bool = False,
-    ) -> None:
-        self.field = field
-        self.source = source
-        self.ratio = ratio
-        self.why = why
-        self.multiple = multiple
-        self.exact = exact
-        self.soft = soft
-
-    def value(self, source: int, *, usual: bool = True) -> int | None:
-        """The size, or nothing where it is not whole, or no multiple of what it must be."""
-        over, under = source * self.ratio.numerator, self.ratio.denominator
-        if not self.exact:
-            # As LLaMA's code: the whole part first, then up to the multiple.
-            plain = self.soft and (not usual or over % under == 0)
-            return int(round_up(max(over // under, 1), 1 if plain else self.multiple))
-        if over % under or (over // under) % self.multiple or over < under:
-            return None
-        return over // under
-
-    @property
-    def step(self) -> int:
-        """What the source must be a multiple of."""
-        if not self.exact:
-            return 1
-        whole = self.ratio.denominator * self.multiple
-        return whole // gcd(self.ratio.numerator, whole)
 
 
 class Shape:
@@ -126,10 +60,10 @@ class Shape:
             if name in self.fixed:
                 raise InvalidConfig(f"{name} is fixed with --set and bounded with --where; leave one out")
         if tp is not None:
-            self._split(_whole("--tp", tp))
+            self._split(whole("--tp", tp))
         if pad_vocab is not None:
-            self._padded(_whole("--pad-vocab", pad_vocab))
-        self._heads(None if d_head is None else _whole("--d-head", d_head))
+            self._padded(whole("--pad-vocab", pad_vocab))
+        self._heads(None if d_head is None else whole("--d-head", d_head))
         self._kv_heads(None if kv_ratio is None else positive("--kv-ratio", kv_ratio))
         if ff_ratio is not None:
             # Of a model that is experts throughout, the ratio is theirs.
@@ -137,7 +71,7 @@ class Shape:
             self._follow(name, "d_model", positive("--ff-ratio", ff_ratio), "--ff-ratio", exact=False)
         if sparsity is not None:
             self._follow("n_experts", "top_k", positive("--sparsity", sparsity), "--sparsity")
-        self.aspect = _aspect(aspect)
+        self.aspect = aspect_of(aspect)
         if self.aspect is not None and not {"d_model", "n_layers"} <= set(self._known()):
             raise InvalidConfig("--aspect is d_model over n_layers, and this model has not both")
         self.free = [name for name in self.free if name not in self.links]
@@ -162,7 +96,7 @@ class Shape:
         return list(dict.fromkeys(self._field(name, option) for name in names))
 
     def _numbers(self, given: Mapping[str, Any], option: str) -> dict[str, int]:
-        return {self._field(k, option): _whole(f"{option} {clip(k)}", v) for k, v in given.items()}
+        return {self._field(k, option): whole(f"{option} {clip(k)}", v) for k, v in given.items()}
 
     def _fixed(self, given: Mapping[str, Any]) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -201,7 +135,9 @@ class Shape:
         before = self.base("vocab_size")
         assert before is not None
         self.fixed["vocab_size"] = int(round_up(before, pad))
-        self.notes.append(f"vocab_size = {self.fixed['vocab_size']:,}: {before:,} padded to a multiple of {pad}")
+        self.notes.append(
+            f"vocab_size = {self.fixed['vocab_size']:,}: {before:,} padded to a multiple of {pad}"
+        )
 
     def _heads(self, width: int | None) -> None:
         """Heads follow from the width of the model where they are as wide as it is together."""
@@ -217,7 +153,9 @@ class Shape:
                 self._follow("n_heads", "d_model", Fraction(1, d_head), f"heads as wide as before, {d_head}")
             return
         if "d_head" in self.free or self.fixed.get("d_head", width) != width:
-            raise InvalidConfig("--d-head fixes d_head, and --for or --set says something else; leave one out")
+            raise InvalidConfig(
+                "--d-head fixes d_head, and --for or --set says something else; leave one out"
+            )
         if self.model.given.get("d_head") is not None or not square:
             self.fixed["d_head"] = width
         if not square:
@@ -274,8 +212,8 @@ class Shape:
             self.free = [other for other in self.free if other != name]
             return
         self.links[name] = link
-        whole = ratio.denominator == 1 and soft
-        rounded = f", rounded up to a multiple of {link.multiple}" if not exact and not whole else ""
+        plain = ratio.denominator == 1 and soft
+        rounded = f", rounded up to a multiple of {link.multiple}" if not exact and not plain else ""
         self.notes.append(f"{name} = {source} · {ratio}{rounded} ({why})")
 
     def _need(self, name: str, why: str) -> None:
@@ -324,8 +262,8 @@ class Shape:
         """What a free size must be a multiple of, for its own sake and for what follows from it."""
         step = self.multiples.get(name, 1)
         for link, ratio, _ in self._following(name):
-            whole = Link(link.field, name, ratio, "", self.multiples.get(link.field, 1))
-            step = lcm(step, whole.step)
+            direct = Link(link.field, name, ratio, "", self.multiples.get(link.field, 1))
+            step = lcm(step, direct.step)
         return step
 
     def _following(self, name: str) -> list[tuple[Link, Fraction, int]]:
@@ -334,7 +272,9 @@ class Shape:
         for link in self.links.values():
             if link.exact and link.source == name:
                 found.append((link, link.ratio, 0))
-                found += [(one, ratio * link.ratio, depth + 1) for one, ratio, depth in self._following(link.field)]
+                found += [
+                    (one, ratio * link.ratio, depth + 1) for one, ratio, depth in self._following(link.field)
+                ]
         return found
 
     def _because(self, name: str) -> str:
@@ -345,21 +285,3 @@ class Shape:
             for link, ratio, _ in self._following(name)
         ]
         return f", as these ask for: {'; '.join(reasons)}" if reasons else ""
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 10**9:
-        raise InvalidConfig(f"{name} = {clip(value)} is no whole number from 1 to 10^9")
-    return value
-
-
-def _aspect(text: str | None) -> tuple[Fraction, Fraction] | None:
-    if text is None:
-        return None
-    low, colon, high = str(text).partition(":")
-    if not colon:
-        raise InvalidConfig(f"--aspect {clip(text)} is no range; write 64:160, for d_model over n_layers")
-    bounds = positive("--aspect", low), positive("--aspect", high)
-    if bounds[0] > bounds[1]:
-        raise InvalidConfig(f"--aspect {clip(text)} is empty; write the smaller number first")
-    return bounds

@@ -13,8 +13,9 @@ from sizer.core.record import Record
 from sizer.errors import InvalidConfig, SizerError
 from sizer.model import Model
 from sizer.planning.forms import Lettered, pointwise
+from sizer.planning.links import RANGES
 from sizer.planning.search import MOST_STEPS, Search, TooLargeError
-from sizer.planning.shape import RANGES, Shape
+from sizer.planning.shape import Shape
 from sizer.planning.targets import Target, positive, targets
 
 # A second search, over sizes that nobody would choose, is for totals of real models alone.
@@ -164,9 +165,7 @@ def share(given: Any) -> Fraction:
     return found
 
 
-def _usual(
-    near: Sequence[Near], shape: Shape
-) -> tuple[list[Near], list[str]]:
+def _usual(near: Sequence[Near], shape: Shape) -> tuple[list[Near], list[str]]:
     """Of what is near and not exact, shapes that are not far from those of published models."""
     both = {"d_model", "n_layers"} <= {name for name in (*shape.free, *shape.links)}
     bounded = shape.aspect is not None or "d_model" in shape.where or "n_layers" in shape.where
@@ -239,4 +238,3 @@ def _in_order(shape: Shape, found: Mapping[str, int]) -> list[str]:
     """Sizes as people read them: depth and width first."""
     order = list(RANGES)
     return sorted(found, key=lambda name: order.index(name) if name in order else len(order))
-

@@ -232,9 +232,7 @@ class Sweep:
         """The axis, its smallest and largest values checked."""
         values = axis.values
         if axis.numeric:
-            least, most = (
-                (values[0], values[-1]) if isinstance(values, range) else (min(values), max(values))
-            )
+            least, most = (values[0], values[-1]) if isinstance(values, range) else (min(values), max(values))
             if axis.name in LENGTHS:
                 check_positive(**{axis.name: least})
                 return axis

@@ -112,7 +112,7 @@ class Variant:
             over = evaluate(as_poly(one.dividend), letters, errors.valid)
             under = evaluate(as_poly(one.divisor), letters, errors.valid)
             wrong = over % under != 0
-            if is_array(wrong) and not wrong.any() or not is_array(wrong) and not wrong:
+            if (is_array(wrong) and not wrong.any()) or (not is_array(wrong) and not wrong):
                 continue
             import numpy
 
@@ -133,7 +133,9 @@ class Variant:
         for i, depth in enumerate(depths.ravel().tolist()):
             try:
                 if depth > MAX_LAYERS:
-                    raise SizerError(f"n_layers = {depth} is beyond {MAX_LAYERS:,}, with a kind for each layer")
+                    raise SizerError(
+                        f"n_layers = {depth} is beyond {MAX_LAYERS:,}, with a kind for each layer"
+                    )
                 found = self.lettered.at_depth(depth)
             except SizerError as error:
                 codes[i] = errors.code(self._told(error))

@@ -127,4 +127,10 @@ def _geometric(axis: Axis) -> bool:
 
 
 def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )

@@ -35,7 +35,9 @@ def report(
 
     `like`: a model, or the name of a preset, a path, a model type or an architecture.
     """
-    names = [name.strip() for name in free.split(",") if name.strip()] if isinstance(free, str) else list(free)
+    names = (
+        [name.strip() for name in free.split(",") if name.strip()] if isinstance(free, str) else list(free)
+    )
     given = dict(fixed or {})
     options = {key: value for key, value in options.items() if value is not None}
     model = like if isinstance(like, Model) else model_like(like, names, given, options, cls=cls)
@@ -99,8 +101,12 @@ def _bare(name: str, free: Sequence[str], given: dict[str, Any], options: Mappin
     from sizer.sources.values import canonical, validated
 
     config = architecture(name).config
-    follows = {"d_head": "n_heads", "kv_ratio": "n_kv_heads", "ff_ratio": "d_ff"}
-    unknown = [*(canonical(one, config) for one in free), *(follows[key] for key in follows if key in options)]
+    hidden = "d_ff_expert" if hasattr(config, "d_ff_expert") else "d_ff"
+    follows = {"d_head": "n_heads", "kv_ratio": "n_kv_heads", "ff_ratio": hidden}
+    unknown = [
+        *(canonical(one, config) for one in free),
+        *(follows[key] for key in follows if key in options),
+    ]
     fields = {key: PLACEHOLDERS.get(key, 64) for key in unknown}
     known = {canonical(key, config): value for key, value in given.items()}
     return Model(name, name, validated({**fields, **known}, config))
@@ -193,7 +199,9 @@ def _wanted(targets: Sequence[Target]) -> str:
 
 
 def _below(found: Solution) -> list[str]:
-    lines = [] if found.found else [f"none is within {float(100 * found.tolerance):g} %; these are the nearest"]
+    lines = (
+        [] if found.found else [f"none is within {float(100 * found.tolerance):g} %; these are the nearest"]
+    )
     return [*lines, *(f"- {note}" for note in found.notes)]
 
 
