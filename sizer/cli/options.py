@@ -59,9 +59,7 @@ def form_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--json", "form", flag_value="json", help="Print a JSON document."),
         click.option("--csv", "form", flag_value="csv", help="Print comma-separated values."),
-        click.option(
-            "--format", "table_format", metavar="NAME", help="Print a table: github, latex, html, …"
-        ),
+        click.option("--format", "table_format", metavar="NAME", help="Print a table: github, latex, …"),
         click.option(
             "-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone."
         ),

@@ -69,7 +69,7 @@ def command(
         arch,
         free,
         fixed=fixed,
-        multiple={key: value for key, value in map(parse_assignment, multiple)},
+        multiple=dict(map(parse_assignment, multiple)),
         where=dict(_pair(text) for text in where),
         **options,
     )

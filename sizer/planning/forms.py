@@ -214,7 +214,7 @@ def pointwise(model: Model, what: str, settings: Mapping[str, Any]) -> int:
         return int(serving.total_bytes)
     return int(
         model.memory(
-            mode,  # type: ignore[call-overload]
+            mode,
             **run,
             attention=kernel,
             precision=settings["precision"],

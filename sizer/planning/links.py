@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import gcd
 from typing import Any
@@ -69,6 +70,20 @@ class Link(Record):
         if over % under or (over // under) % self.multiple or over < under:
             return None
         return over // under
+
+    def function(self, *, usual: bool) -> Callable[[int], int]:
+        """`value` of a size that is rounded, for a search that asks for it a million times."""
+        over, under, multiple, soft = self.ratio.numerator, self.ratio.denominator, self.multiple, self.soft
+        if soft and not usual:
+            return lambda source: source * over // under or 1
+        if soft:
+
+            def plain_or_up(source: int) -> int:
+                number, rest = divmod(source * over, under)
+                return number if rest == 0 else -(-max(number, 1) // multiple) * multiple
+
+            return plain_or_up
+        return lambda source: -(-(source * over // under or 1) // multiple) * multiple
 
     @property
     def step(self) -> int:

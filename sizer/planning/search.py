@@ -10,7 +10,7 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import lcm, log
+from math import ceil, lcm, log
 from typing import Any
 
 from sizer.core.poly import Monomial, Poly, as_poly, symbol
@@ -68,7 +68,11 @@ class Search:
         self.polys = [self._reduced(target.poly) for target in targets]
         self.domains = {name: shape.domain(name, any_multiple=not usual) for name in shape.free}
         self.order = self._order()
-        self._wanted = [float(target.wanted) for target in targets]
+        # Whole numbers are much quicker than fractions.
+        self._scales = [lcm(*(c.denominator for c in poly.terms.values())) for poly in self.polys]
+        self.polys = [poly * scale for poly, scale in zip(self.polys, self._scales, strict=True)]
+        self._goals = [target.wanted * scale for target, scale in zip(targets, self._scales, strict=True)]
+        self._wanted = [float(goal) for goal in self._goals]
         # Minus the deviation, minus how odd the shape is, minus its turn; and the sizes.
         self._heap: list[tuple[float, float, int, dict[str, int]]] = []
         self._offered = 0
@@ -196,7 +200,8 @@ class Search:
                 self._step()
                 self._offer({**sizes, name: value}, [f(value) for f in values])
             return
-        place = bisect_left(domain, self._wanted[0], key=values[0])
+        # A size that reaches a whole number reaches it exactly; floats round above 2⁵³.
+        place = bisect_left(domain, ceil(self._goals[0]), key=values[0])
         for start, stride in ((place, 1), (place - 1, -1)):
             for i in range(start, start + NEIGHBOURS * stride, stride):
                 if not 0 <= i < len(domain):
@@ -223,9 +228,18 @@ class Search:
             for m, c in terms.items()
         ]
 
+        of_link = {
+            self.lettered.codes[field]: link.function(usual=self.usual)
+            for field, link in self._rounded.items()
+            if link.source == name
+        }
+        links = [of_link[x] for x in letters] if all(x in of_link for x in letters) else []
+
         def function(value: int) -> Any:
             total = 0
-            if letters:
+            if links:
+                numbers = [link(value) for link in links]
+            elif letters:
                 decided = self._decides(name, value)
                 numbers = [decided[x] for x in letters]
             for coefficient, power, others in flat:
@@ -240,12 +254,12 @@ class Search:
     def _offer(self, sizes: dict[str, int], numbers: Sequence[Any]) -> bool:
         """Keep an answer if it is one of the nearest; whether it keeps to the rules."""
         gap = 0.0
-        for target, number, wanted in zip(self.targets, numbers, self._wanted, strict=True):
-            mine = float(number) / wanted
-            mine = abs(mine**target.power - 1) + (1 if target.at_most and number > target.wanted else 0)
+        for i, (target, number) in enumerate(zip(self.targets, numbers, strict=True)):
+            mine = float(number) / self._wanted[i]
+            mine = abs(mine**target.power - 1) + (1 if target.at_most and number > self._goals[i] else 0)
             if mine < 1e-9:
                 # Floats do not tell whether it is exact.
-                mine = float(target.deviation(number))
+                mine = float(target.deviation(Fraction(number, self._scales[i])))
             gap = max(gap, mine)
         worth = gap == 0 or (not self.only_exact and gap <= self._within)
         if not worth and self._heap and not self.only_exact:

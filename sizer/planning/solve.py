@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,7 @@ from sizer.planning.shape import Shape
 from sizer.planning.targets import Target, positive, targets
 
 # A second search, over sizes that nobody would choose, is for totals of real models alone.
-ODD_STEPS = 60_000
+ODD_STEPS = 30_000
 ROUND = 10**5
 # D over L of most published decoders; where nobody says otherwise, answers that are near keep to it.
 USUAL_ASPECT = (Fraction(16), Fraction(256))
@@ -119,7 +120,13 @@ def solve(
     lettered = Lettered(model, [*shape.free, *shape.links, *shape.fixed])
     for name, value in shape.fixed.items():
         lettered.numbers[lettered.codes[name]] = value
-    given = dict(params=params, active=active, flops=flops, memory=memory, kv_per_token=kv_per_token)
+    given = {
+        "params": params,
+        "active": active,
+        "flops": flops,
+        "memory": memory,
+        "kv_per_token": kv_per_token,
+    }
     wanted = targets(
         lettered, given, dtype=dtype, kv_dtype=kv_dtype, tokens=tokens, tokens_per_param=tokens_per_param
     )
@@ -135,11 +142,9 @@ def solve(
     steps = search.steps
     if not any(deviation == 0 for deviation, _ in near) and all(t.value % ROUND for t in wanted):
         odd = Search(shape, lettered, wanted, usual=False, most_steps=ODD_STEPS, only_exact=True)
-        try:
+        # What a search that is too large would have found is exact in sizes that nobody uses.
+        with suppress(TooLargeError):
             near = [*odd.run(), *near]
-        except TooLargeError:
-            # What it would have found is exact in sizes that nobody uses.
-            pass
         steps += odd.steps
     near, notes = _usual(near, shape)
     answers = _counted(model, shape, wanted, near, top, dtype, kv_dtype)
@@ -167,7 +172,7 @@ def share(given: Any) -> Fraction:
 
 def _usual(near: Sequence[Near], shape: Shape) -> tuple[list[Near], list[str]]:
     """Of what is near and not exact, shapes that are not far from those of published models."""
-    both = {"d_model", "n_layers"} <= {name for name in (*shape.free, *shape.links)}
+    both = {"d_model", "n_layers"} <= {*shape.free, *shape.links}
     bounded = shape.aspect is not None or "d_model" in shape.where or "n_layers" in shape.where
     if not both or bounded:
         return list(near), []

@@ -127,8 +127,8 @@ def _client(scheduler: str) -> Iterator[Any]:
             client = Client(scheduler, timeout="10s")
         except (OSError, ValueError, TimeoutError) as error:
             raise BadInput(
-                f"there is no scheduler at {clip(scheduler)} ({type(error).__name__}); give the address of one, "
-                "such as tcp://127.0.0.1:8786, or local:2"
+                f"there is no scheduler at {clip(scheduler)} ({type(error).__name__}); "
+                "give the address of one, such as tcp://127.0.0.1:8786, or local:2"
             ) from None
         with client:
             yield client

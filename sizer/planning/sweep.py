@@ -111,9 +111,9 @@ class Sweep:
         self.lengths = tuple(len(axis) for axis in self.axes)
         self.size = prod(self.lengths)
         if self.size > max_points:
-            sizes = " × ".join(f"{len(axis):,}" for axis in self.axes)
+            factors = " × ".join(f"{len(axis):,}" for axis in self.axes)
             raise InvalidConfig(
-                f"a grid of {sizes} = {self.size:,} points is more than {max_points:,}; "
+                f"a grid of {factors} = {self.size:,} points is more than {max_points:,}; "
                 "take larger steps, or allow it with --max-points"
             )
         sizes = set(size_names(type(model.config)))
@@ -151,7 +151,7 @@ class Sweep:
             found, errors = self._measure((), sizes)
             return Chunk(shape, columns, found, errors)
         # Switches are set one after the other, each time for the part of the box that has them so.
-        codes = numpy.zeros(shape, int)
+        codes: Any = numpy.zeros(shape, int)
         whole: dict[str, Any] = {}
         counts = [range(*box[i]) for i in self._switches]
         for chosen in numpy.ndindex(*map(len, counts)):
@@ -168,7 +168,7 @@ class Sweep:
                 kind = numpy.asarray(value).dtype
                 whole.setdefault(name, numpy.zeros(shape, kind))[tuple(part)] = value
         errors.codes = codes
-        zero = numpy.zeros(shape, int)
+        zero: Any = numpy.zeros(shape, int)
         return Chunk(shape, columns, {name: whole.get(name, zero) for name in self.what}, errors)
 
     def chunks(self) -> Iterator[Chunk]:

@@ -117,7 +117,8 @@ def targets(
             found.append(Target(name, value, _poly(lettered, "kv_per_token", settings)))
     if not found:
         raise InvalidConfig(
-            "nothing to solve for; give --params 7B, --active, --memory 80GiB, --kv-per-token 128KiB or --flops"
+            "nothing to solve for; give --params 7B, --active 1B, --memory 80GiB, --kv-per-token 128KiB "
+            "or --flops 1e22"
         )
     if numbers["flops"] is None and (tokens is not None or tokens_per_param is not None):
         raise InvalidConfig("tokens count for --flops alone; give --flops 1e22 with them")

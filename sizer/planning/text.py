@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+# A numpy array of bytes, the last axis along the text.
+Bytes: TypeAlias = Any
 
 
 def numbers(values: Any) -> Bytes:
@@ -73,7 +71,8 @@ def joined(columns: Sequence[bytes | Bytes], shape: tuple[int, ...]) -> bytes:
             end = at + column.shape[-1]
             out[..., at:end] = column
         at = end
-    return out.tobytes().translate(None, b"\0")
+    text: bytes = out.tobytes().translate(None, b"\0")
+    return text
 
 
 @cache
@@ -81,7 +80,7 @@ def _four_digits() -> Any:
     """The four digits of each number below 10,000, as one number of 32 bits."""
     import numpy
 
-    table = numpy.empty((10_000, 4), numpy.uint8)
+    table: Any = numpy.empty((10_000, 4), numpy.uint8)
     for i in range(4):
         table[:, i] = ord("0") + numpy.arange(10_000) // 10 ** (3 - i) % 10
     return table.view(numpy.uint32).ravel()

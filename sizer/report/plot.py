@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -35,8 +36,8 @@ def draw(grid: Sweep | Registry, path: str) -> None:
     if lines > MAX_LINES:
         counts = " × ".join(f"{len(axis)} {axis.name}" for axis in others)
         raise InvalidConfig(
-            f"--plot draws at most {MAX_LINES} lines and this grid has {counts} = {lines} along {along.name}; "
-            "give fewer values of the others"
+            f"--plot draws at most {MAX_LINES} lines and this grid has {counts} = {lines} "
+            f"along {along.name}; give fewer values of the others"
         )
     if grid.size > MAX_DRAWN:
         raise InvalidConfig(f"--plot draws at most {MAX_DRAWN:,} points and this grid has {grid.size:,}")
@@ -62,7 +63,7 @@ def _figure(
     from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter
 
     matplotlib.rcParams["svg.hashsalt"] = "sizer"
-    figure = Figure(figsize=(7.2, 3.6 * len(grid.what) + 0.4), layout="constrained")
+    figure: Any = Figure(figsize=(7.2, 3.6 * len(grid.what) + 0.4), layout="constrained")
     plots = figure.subplots(len(grid.what), 1, squeeze=False, sharex=True)[:, 0]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
@@ -122,7 +123,7 @@ def _geometric(axis: Axis) -> bool:
         not isinstance(values, range)
         and len(values) > 2
         and values[0] > 0
-        and all(later >= 2 * before for before, later in zip(values, values[1:], strict=False))
+        and all(later >= 2 * before for before, later in itertools.pairwise(values))
     )
 
 
