@@ -10,7 +10,7 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import ceil, lcm, log
+from math import ceil, lcm, log, prod
 from typing import Any
 
 from sizer.core.poly import Monomial, Poly, as_poly, symbol
@@ -22,7 +22,9 @@ from sizer.planning.shape import Shape
 from sizer.planning.targets import Target
 
 # Combinations of sizes that are looked at: some seconds.
-MOST_STEPS = 300_000
+MOST_STEPS = 200_000
+# What is left out makes a search some times smaller, and no more.
+HOPELESS = 50
 # Answers that are kept for the ledger to count again.
 KEPT = 300
 # Steps to either side of a size that breaks a rule.
@@ -138,6 +140,8 @@ class Search:
 
     def run(self) -> list[tuple[float, dict[str, int]]]:
         """The nearest answers, best first, each with its deviation; 0 is exact and nothing else is."""
+        if prod(len(self.domains[name]) for name in self.order[:-1]) > HOPELESS * self.most_steps:
+            raise TooLargeError
         self._try(0, {}, [dict(poly.terms) for poly in self.polys])
         if not self._heap and not self.only_exact:
             if self._refused is not None:
