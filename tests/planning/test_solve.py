@@ -155,13 +155,17 @@ def test_layers_follow_where_they_repeat() -> None:
 
 def test_a_model_type_gives_the_other_fields(sizer_cli: Run) -> None:
     args = ["--d-head", "128", "--ff-ratio", "8/3", "--multiple", "d_ff=256", "--json"]
-    code, out, _ = sizer_cli(
-        "solve", "llama", "--params", "6738415616", "--for", "d_model,n_layers", *args
-    )
+    code, out, _ = sizer_cli("solve", "llama", "--params", "6738415616", "--for", "d_model,n_layers", *args)
 
     assert code == 0
     answer = json.loads(out)["answers"][0]
-    assert answer["sizes"] == {"d_model": 4096, "n_layers": 32, "d_ff": 11008, "n_heads": 32, "n_kv_heads": 32}
+    assert answer["sizes"] == {
+        "d_model": 4096,
+        "n_layers": 32,
+        "d_ff": 11008,
+        "n_heads": 32,
+        "n_kv_heads": 32,
+    }
     assert answer["exact"]
 
 
@@ -186,7 +190,10 @@ BAD = [
     (["--for", "d_model", "--params", "7B", "--set", "d_model=512"], "leave one out"),
     (["--for", "d_model", "--params", "7B", "--where", "d_model=4096:512"], "is empty"),
     (["--for", "d_model", "--params", "7B", "--where", "d_model=512:4096:0"], "never ends"),
-    (["--for", "d_model", "--params", "7B", "--where", "d_model=512:600", "--multiple", "d_model=1024"], "1024"),
+    (
+        ["--for", "d_model", "--params", "7B", "--where", "d_model=512:600", "--multiple", "d_model=1024"],
+        "1024",
+    ),
     (["--for", "d_model", "--params", "7B", "--d-head", "128", "--tp", "3"], "n_kv_heads = 8"),
     (["--for", "d_model", "--params", "7B", "--kv-ratio", "5"], "is no whole number"),
     (["--for", "d_model", "--params", "7B", "--active", "8B"], "is more than params"),
