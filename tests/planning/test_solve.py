@@ -18,16 +18,72 @@ from sizer.sources.presets import preset
 Run = Callable[..., tuple[int, str, str]]
 
 # Models whose heads are together as wide as the model; totals are those of their presets' sources.
-KNOWN = """
-gpt2-small gpt2-medium gpt2-large gpt2-xl opt-125m opt-1.3b opt-2.7b opt-6.7b opt-13b opt-30b opt-66b
-pythia-70m pythia-160m pythia-410m pythia-1b pythia-1.4b pythia-2.8b pythia-6.9b pythia-12b
-bloom-560m bloom-1.1b bloom-3b bloom-7.1b bloom-176b llama-7b llama-13b llama-65b
-llama-2-7b llama-2-13b llama-2-70b llama-3-8b llama-3-70b mistral-7b mistral-large-2
-qwen2-0.5b qwen2-1.5b qwen2-7b qwen2-72b qwen2.5-3b qwen2.5-14b phi-1 phi-2 phi-3-mini
-olmo-7b olmo-2-7b olmo-2-13b smollm-135m smollm-360m smollm-1.7b baichuan-7b yi-6b yi-34b
-bert-base bert-large roberta-base gpt-neo-125m gpt-neo-1.3b starcoder2-3b starcoder2-7b
-deepseek-coder-6.7b deepseek-llm-67b codellama-34b tinyllama-1.1b stablelm-3b-4e1t
-""".split()
+KNOWN = [
+    "gpt2-small",
+    "gpt2-medium",
+    "gpt2-large",
+    "gpt2-xl",
+    "opt-125m",
+    "opt-1.3b",
+    "opt-2.7b",
+    "opt-6.7b",
+    "opt-13b",
+    "opt-30b",
+    "opt-66b",
+    "pythia-70m",
+    "pythia-160m",
+    "pythia-410m",
+    "pythia-1b",
+    "pythia-1.4b",
+    "pythia-2.8b",
+    "pythia-6.9b",
+    "pythia-12b",
+    "bloom-560m",
+    "bloom-1.1b",
+    "bloom-3b",
+    "bloom-7.1b",
+    "bloom-176b",
+    "llama-7b",
+    "llama-13b",
+    "llama-65b",
+    "llama-2-7b",
+    "llama-2-13b",
+    "llama-2-70b",
+    "llama-3-8b",
+    "llama-3-70b",
+    "mistral-7b",
+    "mistral-large-2",
+    "qwen2-0.5b",
+    "qwen2-1.5b",
+    "qwen2-7b",
+    "qwen2-72b",
+    "qwen2.5-3b",
+    "qwen2.5-14b",
+    "phi-1",
+    "phi-2",
+    "phi-3-mini",
+    "olmo-7b",
+    "olmo-2-7b",
+    "olmo-2-13b",
+    "smollm-135m",
+    "smollm-360m",
+    "smollm-1.7b",
+    "baichuan-7b",
+    "yi-6b",
+    "yi-34b",
+    "bert-base",
+    "bert-large",
+    "roberta-base",
+    "gpt-neo-125m",
+    "gpt-neo-1.3b",
+    "starcoder2-3b",
+    "starcoder2-7b",
+    "deepseek-coder-6.7b",
+    "deepseek-llm-67b",
+    "codellama-34b",
+    "tinyllama-1.1b",
+    "stablelm-3b-4e1t",
+]
 
 
 @pytest.mark.parametrize("name", KNOWN)
