@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sizer.architectures.registry import architecture
 from sizer.core.config import letter, symbolic
 from sizer.core.dims import Dim, Quotient, is_array, quotients
 from sizer.core.pattern import Pattern, PerLayer
@@ -32,8 +33,8 @@ class Lettered:
 
     def __init__(self, model: Model, fields: Iterable[str] = ()) -> None:
         self.model = model
-        architecture = model._architecture
-        kind = architecture.config
+        found_as = architecture(model.architecture)
+        kind = found_as.config
         given = dict(model.given)
         for name in fields:
             if not isinstance(given.get(name), int):
@@ -41,8 +42,8 @@ class Lettered:
                 given[name] = known if isinstance(known, int) and not isinstance(known, bool) else 1
         symbols, self.numbers = symbolic(kind, given)
         with quotients() as found:
-            self.config = architecture.config(**symbols)
-            self.rows = walk(architecture.build(self.config))
+            self.config = kind(**symbols)
+            self.rows = walk(found_as.build(self.config))
         self.codes = {name: letter(kind, name) for name in given if isinstance(symbols[name], Poly)}
         self.names = {code: name for name, code in self.codes.items()}
         self.conditions = conditions(found)

@@ -108,6 +108,8 @@ def _client(scheduler: str) -> Iterator[Any]:
     """A client of the scheduler, or of processes that live as long as it."""
     if find_spec("distributed") is None:
         raise MissingExtra("dask", "--scheduler")
+    import logging
+
     import dask
     from distributed import Client, LocalCluster
 
@@ -118,7 +120,12 @@ def _client(scheduler: str) -> Iterator[Any]:
             if not number.isdecimal() or not 0 < int(number) <= MAX_LOCAL:
                 raise BadInput(f"{clip(scheduler)}: write local:2 for two processes, at most {MAX_LOCAL}")
             cluster = LocalCluster(
-                n_workers=int(number), threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=int(number),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                # A worker that takes its time to end is nobody's concern.
+                silence_logs=logging.CRITICAL,
             )
             with cluster, Client(cluster, direct_to_workers=True) as client:
                 yield client

@@ -117,10 +117,10 @@ class Sweep:
                 "take larger steps, or allow it with --max-points"
             )
         sizes = set(size_names(type(model.config)))
-        self._switches = [
+        self.switches = [
             i for i, a in enumerate(self.axes) if not (a.numeric and (a.name in LENGTHS or a.name in sizes))
         ]
-        if prod(self.lengths[i] for i in self._switches) > MAX_SWITCHES:
+        if prod(self.lengths[i] for i in self.switches) > MAX_SWITCHES:
             raise InvalidConfig(f"more than {MAX_SWITCHES:,} values of switches; sweep over fewer")
         self.chunk_points = chunk
         self._variants: dict[tuple[int, ...], Variant | SizerError] = {}
@@ -145,19 +145,19 @@ class Sweep:
         shape = tuple(end - first for first, end in box)
         values = [_values(axis, i, box) for i, axis in enumerate(self.axes)]
         columns = {axis.name: value for axis, value in zip(self.axes, values, strict=True)}
-        sizes = [value for i, value in enumerate(values) if i not in self._switches]
+        sizes = [value for i, value in enumerate(values) if i not in self.switches]
         errors = Errors()
-        if not self._switches:
+        if not self.switches:
             found, errors = self._measure((), sizes)
             return Chunk(shape, columns, found, errors)
         # Switches are set one after the other, each time for the part of the box that has them so.
         codes: Any = numpy.zeros(shape, int)
         whole: dict[str, Any] = {}
-        counts = [range(*box[i]) for i in self._switches]
+        counts = [range(*box[i]) for i in self.switches]
         for chosen in numpy.ndindex(*map(len, counts)):
             indices = tuple(c[i] for c, i in zip(counts, chosen, strict=True))
             part: list[Any] = [slice(None)] * len(shape)
-            for axis, i in zip(self._switches, chosen, strict=True):
+            for axis, i in zip(self.switches, chosen, strict=True):
                 part[axis] = slice(i, i + 1)
             found, mine = self._measure(indices, sizes)
             numbered = numpy.array([errors.code(text) if text else 0 for text in mine.messages])
@@ -186,11 +186,11 @@ class Sweep:
     def _variant(self, indices: tuple[int, ...]) -> Variant | SizerError:
         chosen = {
             self.axes[axis].name: self.axes[axis].values[i]
-            for axis, i in zip(self._switches, indices, strict=True)
+            for axis, i in zip(self.switches, indices, strict=True)
         }
         switches = {name: value for name, value in chosen.items() if name not in SETTINGS}
         others = {name: value for name, value in chosen.items() if name in SETTINGS}
-        sizes = [axis for i, axis in enumerate(self.axes) if i not in self._switches]
+        sizes = [axis for i, axis in enumerate(self.axes) if i not in self.switches]
         try:
             model = self.model.with_values(**switches) if switches else self.model
             return Variant(model, sizes, self.what, {**self.settings, **others})
@@ -201,7 +201,7 @@ class Sweep:
         variant = self.variant(indices)
         if isinstance(variant, Variant):
             return variant.measure(sizes)
-        if not self._switches:
+        if not self.switches:
             raise variant
         errors = Errors()
         errors.codes = errors.code(str(variant).removeprefix(f"{self.model.name}: "))

@@ -42,6 +42,8 @@ def draw(grid: Sweep | Registry, path: str) -> None:
     if grid.size > MAX_DRAWN:
         raise InvalidConfig(f"--plot draws at most {MAX_DRAWN:,} points and this grid has {grid.size:,}")
     records = [record for chunk in grid.chunks() for record in chunk.records()]
+    if all(record["error"] for record in records):
+        raise InvalidConfig(f"no point of this grid is a model: {records[0]['error']}")
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise BadInput(f"there is no folder {clip(folder)} to draw in")

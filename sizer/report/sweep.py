@@ -61,7 +61,9 @@ def report(
         raise InvalidConfig(
             f"a table of {grid.size:,} rows is more than {MAX_ROWS:,}; use --csv, --json or --output FILE"
         )
-    records = list(islice(_records(grid, scheduler), MAX_ROWS))
+    records = list(islice(_records(grid, scheduler), MAX_ROWS + 1))
+    if len(records) > MAX_ROWS:
+        raise InvalidConfig(f"a table of more than {MAX_ROWS:,} rows; use --csv, --json or --output FILE")
     wrong = sum(record["error"] is not None for record in records)
     headers = [*grid.names, *(["error"] if wrong else [])]
     numbers = [i for i, name in enumerate(headers) if name not in ("model", "error")]
@@ -94,14 +96,17 @@ def stream(
 ) -> tuple[int, int]:
     """Write a grid as "csv" or "jsonl", chunk by chunk; the points, and those without an answer."""
     writer = encoder(form, grid.names)
-    file.write(writer.begin())
     points = wrong = 0
+    # Nothing is written before there is an answer, such as that there is no scheduler.
+    begin = writer.begin()
     for count, (text, mine) in each(grid, Counted(writer.chunk), scheduler):
-        file.write(text)
+        file.write(begin + text)
+        begin = b""
         points += count
         wrong += mine
         if progress is not None:
             progress(points, grid.size)
+    file.write(begin)
     return points, wrong
 
 
@@ -171,7 +176,7 @@ def explained(grid: Job) -> list[str]:
     """The closed forms that a grid is worked out by."""
     if not isinstance(grid, Sweep):
         return ["each model is measured by its own closed form, or by its ledger"]
-    variant = grid.variant(tuple(0 for axis in grid._switches))
+    variant = grid.variant(tuple(0 for axis in grid.switches))
     if isinstance(variant, SizerError) or not variant.trusted:
         return ["by the ledger, point by point"]
     lines = []
