@@ -13,13 +13,14 @@ from fractions import Fraction
 from math import ceil, lcm, log, prod
 from typing import Any
 
-from sizer.core.poly import Monomial, Poly, as_poly, symbol
+from sizer.core.poly import Poly, as_poly, symbol
 from sizer.errors import InvalidConfig, SizerError
 from sizer.planning.forms import Lettered
 from sizer.planning.links import Link
 from sizer.planning.rules import Rules
 from sizer.planning.shape import Shape
 from sizer.planning.targets import Target
+from sizer.planning.terms import Terms, fixed_terms, rises
 
 # Combinations of sizes that are looked at: some seconds.
 MOST_STEPS = 200_000
@@ -32,8 +33,6 @@ NEIGHBOURS = 64
 INFINITE = 1e300
 # Ratios of most published decoders: width over depth, of the MLP, of a head.
 USUAL = {("d_model", "n_layers"): 90, ("d_ff", "d_model"): 3.5, ("d_model", "n_heads"): 110}
-
-Terms = dict[Monomial, Any]
 
 
 class TooLargeError(Exception):
@@ -160,7 +159,7 @@ class Search:
             if domain:
                 self._solve(name, domain, sizes, polys)
             return
-        rising = all(map(_rising, polys))
+        rising = all(map(rises, polys))
         for value in domain:
             self._step()
             here = {**sizes, name: value}
@@ -171,8 +170,8 @@ class Search:
             except SizerError as error:
                 self._refused = error
                 continue
-            fixed = [_fixed(terms, values) for terms in polys]
-            if all(map(_rising, fixed)) and self._too_large(fixed, at + 1):
+            fixed = [fixed_terms(terms, values) for terms in polys]
+            if all(map(rises, fixed)) and self._too_large(fixed, at + 1):
                 if rising:
                     # So is all with more of this size.
                     break
@@ -190,7 +189,7 @@ class Search:
         for name in self.order[at:]:
             least |= self._decides(name, self.domains[name][0])
         return any(
-            _fixed(terms, least).get((), 0) > wanted * (1 + self._within)
+            fixed_terms(terms, least).get((), 0) > wanted * (1 + self._within)
             for terms, wanted in zip(polys, self._wanted, strict=True)
         )
 
@@ -198,7 +197,7 @@ class Search:
         """The values of the last size on both sides of the target."""
         self._step()
         values = [self._function(name, terms) for terms in polys]
-        if not _rising(polys[0]):
+        if not rises(polys[0]):
             # Neither rising nor falling for sure: every value is looked at.
             for value in domain:
                 self._step()
@@ -225,7 +224,7 @@ class Search:
         scale = lcm(*(c.denominator for c in terms.values()))
         letters = sorted({x for m in terms for x, _ in m} - {code})
         if any(power < 0 for m in terms for _, power in m):
-            return lambda value: _fixed(terms, self._decides(name, value)).get((), 0)
+            return lambda value: fixed_terms(terms, self._decides(name, value)).get((), 0)
         # By the powers of the size itself, and of each letter that it decides.
         flat = [
             (int(c * scale), dict(m).get(code, 0), [(letters.index(x), p) for x, p in m if x != code])
@@ -290,26 +289,3 @@ class Search:
             if all(isinstance(value, int) and value > 0 for value in pair):
                 found += abs(log(pair[0] / pair[1] / usual))  # type: ignore[operator]
         return found
-
-
-def _fixed(terms: Terms, values: dict[str, int]) -> Terms:
-    """Terms with some letters given."""
-    fixed: Terms = {}
-    for monomial, coefficient in terms.items():
-        rest: list[tuple[str, int]] = []
-        for pair in monomial:
-            number = values.get(pair[0])
-            if number is None:
-                rest.append(pair)
-            elif pair[1] > 0:
-                coefficient = coefficient * number ** pair[1]
-            else:
-                coefficient = coefficient * Fraction(number) ** pair[1]
-        key = tuple(rest)
-        fixed[key] = fixed.get(key, 0) + coefficient
-    return fixed
-
-
-def _rising(terms: Terms) -> bool:
-    """Whether a polynomial surely rises with each of its letters."""
-    return all(c >= 0 and all(p > 0 for _, p in m) for m, c in terms.items() if m)
