@@ -12,7 +12,7 @@ import click
 from sizer.cli.command import Command
 from sizer.cli.options import answered, form_options, model_of
 from sizer.errors import ClosedPipe, InvalidConfig, clip
-from sizer.planning.sweep import MAX_POINTS, MEASURES
+from sizer.planning.sweeping.sweep import MAX_POINTS, MEASURES
 from sizer.report import sweep as report
 
 

@@ -10,9 +10,9 @@ from math import prod
 from typing import Any
 
 from sizer.errors import BadInput, InvalidConfig, MissingExtra, clip
-from sizer.planning.axes import Axis
-from sizer.planning.registry import Registry
-from sizer.planning.sweep import UNITS, Sweep
+from sizer.planning.sweeping.axes import Axis
+from sizer.planning.sweeping.registry import Registry
+from sizer.planning.sweeping.sweep import UNITS, Sweep
 
 # Colours that people with any colour vision tell apart (Okabe and Ito 2008), and marks beside them.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")

@@ -13,8 +13,8 @@ from sizer.errors import InvalidConfig, UnknownName, clip
 from sizer.loading import from_dict, from_preset, load
 from sizer.model import Model
 from sizer.planning.forms import Lettered, closed
-from sizer.planning.solve import Answer, Solution, solve
-from sizer.planning.targets import Target
+from sizer.planning.solving.solve import Answer, Solution, solve
+from sizer.planning.solving.targets import Target
 from sizer.report.count import head, notes
 from sizer.report.report import Report, Table, View
 

@@ -9,11 +9,11 @@ from typing import IO, Any
 
 from sizer.errors import InvalidConfig, SizerError
 from sizer.model import Model
-from sizer.planning.registry import Registry
-from sizer.planning.spread import Job, each
-from sizer.planning.sweep import CHUNK, MAX_POINTS, UNITS, Chunk, Sweep
-from sizer.planning.variant import Variant
-from sizer.planning.writers import encoder, format_of, whole_file, write_parquet
+from sizer.planning.sweeping.registry import Registry
+from sizer.planning.sweeping.spread import Job, each
+from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, UNITS, Chunk, Sweep
+from sizer.planning.sweeping.variant import Variant
+from sizer.planning.sweeping.writers import encoder, format_of, whole_file, write_parquet
 from sizer.report.report import Report, Table, View
 
 # A grid of at most as many points is shown as a table.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sizer
-from sizer.planning.solve import solve
+from sizer.planning.solving.solve import solve
 from sizer.sources.presets import preset
 
 Run = Callable[..., tuple[int, str, str]]

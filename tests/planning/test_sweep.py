@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import sizer
-from sizer.planning.axes import axis
-from sizer.planning.sweep import Sweep, sweep
+from sizer.planning.sweeping.axes import axis
+from sizer.planning.sweeping.sweep import Sweep, sweep
 from sizer.report.sweep import save, stream
 
 Run = Callable[..., tuple[int, str, str]]

@@ -11,8 +11,8 @@ from typing import IO, Any, Protocol
 
 from sizer.core.dims import is_array
 from sizer.errors import BadInput, MissingExtra, clip
-from sizer.planning.sweep import Chunk
-from sizer.planning.text import joined, numbers, words
+from sizer.planning.sweeping.sweep import Chunk
+from sizer.planning.sweeping.text import joined, numbers, words
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 # Parquet's decimals have 38 digits; integers beyond them are no size of a model.

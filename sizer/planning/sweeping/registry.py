@@ -10,10 +10,10 @@ from typing import Any
 from sizer.core.record import Record
 from sizer.errors import BadInput, InvalidConfig, SizerError, clip, printable
 from sizer.model import Model
-from sizer.planning.axes import Axis, axis_of
-from sizer.planning.grid import Box, boxes
-from sizer.planning.sweep import CHUNK, MAX_POINTS, Chunk, Sweep, measures
-from sizer.planning.variant import Errors
+from sizer.planning.sweeping.axes import Axis, axis_of
+from sizer.planning.sweeping.grid import Box, boxes
+from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, Chunk, Sweep, measures
+from sizer.planning.sweeping.variant import Errors
 
 # Of a folder; a tree of files that is larger is not one of configurations.
 MAX_FILES = 1_000_000

@@ -15,9 +15,9 @@ from sizer.core.config import check_size, size_names
 from sizer.core.dims import round_up
 from sizer.errors import InvalidConfig, clip
 from sizer.model import Model
-from sizer.planning.axes import axis_of
-from sizer.planning.links import OTHER, RANGES, SPLIT, Link, aspect_of, whole
-from sizer.planning.targets import positive
+from sizer.planning.solving.links import OTHER, RANGES, SPLIT, Link, aspect_of, whole
+from sizer.planning.solving.targets import positive
+from sizer.planning.sweeping.axes import axis_of
 from sizer.sources.values import canonical
 
 MAX_DOMAIN = 1_048_576

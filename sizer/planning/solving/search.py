@@ -16,11 +16,11 @@ from typing import Any
 from sizer.core.poly import Poly, as_poly, symbol
 from sizer.errors import InvalidConfig, SizerError
 from sizer.planning.forms import Lettered
-from sizer.planning.links import Link
-from sizer.planning.rules import Rules
-from sizer.planning.shape import Shape
-from sizer.planning.targets import Target
-from sizer.planning.terms import Terms, fixed_terms, rises
+from sizer.planning.solving.links import Link
+from sizer.planning.solving.rules import Rules
+from sizer.planning.solving.shape import Shape
+from sizer.planning.solving.targets import Target
+from sizer.planning.solving.terms import Terms, fixed_terms, rises
 
 # Combinations of sizes that are looked at: some seconds.
 MOST_STEPS = 200_000

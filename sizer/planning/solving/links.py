@@ -10,7 +10,7 @@ from typing import Any
 from sizer.core.dims import round_up
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig, clip
-from sizer.planning.targets import positive
+from sizer.planning.solving.targets import positive
 
 # Where a size is looked for unless somebody says otherwise: from, to, and the multiple people use.
 RANGES: dict[str, tuple[int, int, int]] = {

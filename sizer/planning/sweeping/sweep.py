@@ -16,10 +16,10 @@ from sizer.core.config import check_size, size_names
 from sizer.errors import InvalidConfig, MissingExtra, SizerError, UnknownKey, UnknownName, clip
 from sizer.measures.passes import check_positive
 from sizer.model import Model
-from sizer.planning.axes import Axis, axis_of
 from sizer.planning.forms import CACHE, COUNTS, FLOPS, LENGTHS, SETTINGS
-from sizer.planning.grid import Box, boxes
-from sizer.planning.variant import Errors, Variant
+from sizer.planning.sweeping.axes import Axis, axis_of
+from sizer.planning.sweeping.grid import Box, boxes
+from sizer.planning.sweeping.variant import Errors, Variant
 from sizer.sources.values import canonical, validated
 
 MEASURES = (*COUNTS, *FLOPS, *CACHE, "weights", "memory", "memory_train", "memory_infer")

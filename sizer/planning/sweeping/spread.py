@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from sizer.errors import BadInput, MissingExtra, SizerError, clip
-from sizer.planning.sweep import Chunk
+from sizer.planning.sweeping.sweep import Chunk
 
 T = TypeVar("T")
 # Boxes that are under way for each worker; more would fill the memory of this process.

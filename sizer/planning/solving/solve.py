@@ -14,10 +14,10 @@ from sizer.core.record import Record
 from sizer.errors import InvalidConfig, SizerError
 from sizer.model import Model
 from sizer.planning.forms import Lettered, pointwise
-from sizer.planning.links import RANGES
-from sizer.planning.search import MOST_STEPS, Search, TooLargeError
-from sizer.planning.shape import Shape
-from sizer.planning.targets import Target, positive, targets
+from sizer.planning.solving.links import RANGES
+from sizer.planning.solving.search import MOST_STEPS, Search, TooLargeError
+from sizer.planning.solving.shape import Shape
+from sizer.planning.solving.targets import Target, positive, targets
 
 # A second search, over sizes that nobody would choose, is for totals of real models alone.
 ODD_STEPS = 30_000

@@ -12,9 +12,9 @@ from sizer.core.dims import is_array
 from sizer.core.poly import as_poly
 from sizer.errors import SizerError
 from sizer.model import MAX_LAYERS, Model
-from sizer.planning.axes import Axis
 from sizer.planning.forms import LENGTHS, SETTINGS, Form, Lettered, closed, pointwise, run_letters
-from sizer.planning.grid import NotWholeError, evaluate
+from sizer.planning.sweeping.axes import Axis
+from sizer.planning.sweeping.grid import NotWholeError, evaluate
 
 # Points at which the closed forms are compared with the ledger before they answer for a grid.
 CHECKED = 32

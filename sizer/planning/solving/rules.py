@@ -9,9 +9,9 @@ from math import lcm
 from typing import Any
 
 from sizer.core.poly import Poly, as_poly
-from sizer.planning.axes import axis_of
 from sizer.planning.forms import Lettered
-from sizer.planning.shape import Shape
+from sizer.planning.solving.shape import Shape
+from sizer.planning.sweeping.axes import axis_of
 
 
 class Quotient:
