@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from sizer.architectures.registry import Architecture, architecture
 from sizer.core.config import Config, symbolic
 from sizer.core.dims import is_array
+from sizer.core.pattern import Pattern, PerLayer
 from sizer.core.tree import Module
 from sizer.core.walk import Row, walk
 from sizer.errors import InvalidConfig
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from sizer.measures.sharding import Shards
     from sizer.measures.size.result import Size
     from sizer.measures.tensors import Tensor
+
+
+# A list with an entry a layer is not made longer than this.
+MAX_LAYERS = 100_000
 
 
 class Model:
@@ -108,10 +113,29 @@ class Model:
         return Model(
             self.name,
             self.architecture,
-            {**self.given, **changed},
+            {**self.given, **self._resized(changed.get("n_layers"), changed), **changed},
             assumptions=self.assumptions,
             sources=self.sources,
         )
+
+    def _resized(self, n_layers: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
+        """The lists with an entry a layer, for another number of layers."""
+        before = getattr(self.config, "n_layers", None)
+        lists = {
+            name: value
+            for name, value in self.given.items()
+            if name not in changed and isinstance(value, Pattern | PerLayer) and len(value) == before
+        }
+        if lists and is_array(n_layers):
+            raise InvalidConfig(
+                f"{self.name}: its {', '.join(lists)} has an entry a layer; give one n_layers at a time"
+            )
+        if not isinstance(n_layers, int) or not 0 < n_layers <= MAX_LAYERS or n_layers == before:
+            return {}
+        try:
+            return {name: value.resized(n_layers) for name, value in lists.items()}
+        except InvalidConfig as error:
+            raise InvalidConfig(f"{self.name}: n_layers = {n_layers}: {error}") from None
 
     @cached_property
     def mtp_params(self) -> int:

@@ -80,37 +80,20 @@ def parse_bytes(text: str) -> int | None:
 
 
 def parse_count(text: str) -> int | None:
-    """A count such as `15T`, `1.5B`, `1,024` or `5.76e23`; nothing where it is none.
+    """A number such as `7B`, `1.5T`, `1e22` or `124,439,808`; nothing where it is none.
 
-    >>> parse_count("15T"), parse_count("5.76e23"), parse_count("many")
-    (15000000000000, 576000000000000000000000, None)
+    >>> parse_count("7B"), parse_count("124,439,808"), parse_count("5.76e23"), parse_count("many")
+    (7000000000, 124439808, 576000000000000000000000, None)
     """
+    import re
     from fractions import Fraction
 
-    text = text.strip().replace(",", "").replace("_", "")
-    scale = next((size for size, letter in _COUNTS if text[-1:].lower() == letter.lower()), 1)
-    digits = text[:-1] if scale > 1 else text
-    mantissa, _, exponent = digits.lower().partition("e")
-    if len(mantissa) > 40 or len(exponent.lstrip("+-")) > 3:
+    scales = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+    plain = text.strip().replace(",", "").replace("_", "").lower()
+    match = re.fullmatch(r"(-?[0-9]{1,400}(?:\.[0-9]{0,30})?)(?:e\+?([0-9]{1,3}))?([kmbgt]?)", plain)
+    if match is None:
         return None
-    try:
-        return int(Fraction(mantissa) * Fraction(10) ** int(exponent or 0) * scale)
-    except (ValueError, ZeroDivisionError):
-        return None
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> duration(0.0123), duration(5400), duration(2.93e6)
-    ('12.3 ms', '1.5 h', '33.9 days')
-    """
-    for unit, word in ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
-        if seconds >= unit:
-            return (
-                f"{seconds / unit:.3g} {word}" if seconds < 1000 * unit else f"{seconds / unit:,.0f} {word}"
-            )
-    return f"{seconds * 1e6:.3g} µs"
+    return int(Fraction(match[1]) * 10 ** int(match[2] or 0) * scales[match[3]])
 
 
 def share(part: int, whole: int) -> str:

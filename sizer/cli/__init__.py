@@ -29,6 +29,8 @@ COMMANDS = {
     "fit": "Say whether a model fits on accelerators.",
     "plan": "Find the best layout of a model over accelerators.",
     "size": "Predict the bytes of a checkpoint, quantized or not.",
+    "solve": "Find the sizes that have a total.",
+    "sweep": "Measure a model over a grid of sizes.",
     "tensors": "List the tensors of a model.",
     "train": "The time, energy and cost of a training run.",
     "compare": "Models side by side.",

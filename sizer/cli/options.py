@@ -80,28 +80,48 @@ def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[
     return wrapped
 
 
+def form_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--json, --csv, --format, -q and -v, for the command to make of them what it can."""
+    options = (
+        click.option("--json", "form", flag_value="json", help="Print a JSON document."),
+        click.option("--csv", "form", flag_value="csv", help="Print comma-separated values."),
+        click.option("--format", "table_format", metavar="NAME", help="Print a table: github, latex, …"),
+        click.option(
+            "-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone."
+        ),
+        click.option("-v", "--verbose", is_flag=True, help="Add assumptions and sources."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
     """--json, --csv, --format, -q and -v; the command returns a `Report`, which is printed.
 
     A caller in this process asks for the `Report` itself with `form="report"`.
     """
 
-    @click.option("--json", "form", flag_value="json", help="Print a JSON document.")
-    @click.option("--csv", "form", flag_value="csv", help="Print comma-separated values.")
-    @click.option("--format", "table_format", metavar="NAME", help="Print a table: github, latex, html, …")
-    @click.option("-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone.")
-    @click.option("-v", "--verbose", is_flag=True, help="Add assumptions and sources.")
+    @form_options
     @wraps(command)
     def wrapped(form: str | None, table_format: str | None, verbose: bool, **rest: Any) -> int | Report:
         answer = command(**rest)
-        if form == "report":
-            return answer
-        write(render(answer, form, table_format, verbose))
-        for line in answer.talk:
-            click.echo(f"sizer: {line}", err=True)
-        return answer.exit_code
+        return answer if form == "report" else answered(answer, form, table_format, verbose)
 
     return wrapped
+
+
+def answered(answer: Report, form: str | None, table_format: str | None, verbose: bool) -> int:
+    """Print an answer in its form, and say what there is to say beside it."""
+    write(render(answer, form, table_format, verbose))
+    for line in answer.talk:
+        click.echo(f"sizer: {line}", err=True)
+    return answer.exit_code
+
+
+def model_of(target: str | None, preset: str | None, cls: str | None, assignments: tuple[str, ...]) -> Model:
+    """The model that a command line names, for a command whose MODEL is one of several words."""
+    return _load(target, preset, cls, _overrides(assignments))
 
 
 def write(text: str) -> None:

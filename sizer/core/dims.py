@@ -5,8 +5,12 @@ A builder only adds and multiplies sizes. Quotients are taken here, once, when a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
+from sizer.core.record import Record
 from sizer.errors import InvalidConfig
 
 # An `int`, a `Poly`, a `sympy.Expr` or a `numpy.ndarray`: whatever adds and multiplies exactly.
@@ -43,7 +47,47 @@ def divide(dividend: Dim, divisor: Dim, *, names: str, fix: str = "") -> Dim:
         if (dividend % divisor).any():
             raise InvalidConfig(f"{names}: some of the sizes given do not divide")
         return dividend // divisor
+    recorded = _quotients.get()
+    if recorded is not None:
+        recorded.append(Quotient(dividend, divisor, names, fix))
     return dividend / divisor
+
+
+class Quotient(Record):
+    """A quotient of symbols, which must be whole once they are numbers."""
+
+    __slots__ = ("dividend", "divisor", "fix", "names")
+
+    def __init__(self, dividend: Dim, divisor: Dim, names: str, fix: str) -> None:
+        self.dividend = dividend
+        self.divisor = divisor
+        self.names = names
+        self.fix = fix
+
+    def error(self, dividend: int, divisor: int) -> InvalidConfig:
+        """What is wrong where these are its numbers and do not divide."""
+        return _not_a_multiple(dividend, divisor, self.names, self.fix)
+
+
+_quotients: ContextVar[list[Quotient] | None] = ContextVar("quotients", default=None)
+
+
+@contextmanager
+def quotients() -> Iterator[list[Quotient]]:
+    """The quotients of symbols that are taken meanwhile.
+
+    >>> from sizer.core.poly import symbol
+    >>> with quotients() as found:
+    ...     width = divide(symbol("D"), symbol("H"), names="d_model / n_heads")
+    >>> found[0].dividend, found[0].divisor
+    (D, H)
+    """
+    found: list[Quotient] = []
+    token = _quotients.set(found)
+    try:
+        yield found
+    finally:
+        _quotients.reset(token)
 
 
 def round_up(size: Dim, multiple: int) -> Dim:

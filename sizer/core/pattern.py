@@ -7,12 +7,17 @@ sixty-two separate blocks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sizer.core.dims import Dim
 from sizer.core.poly import symbol
 from sizer.core.record import Record
 from sizer.core.tree import Layers
+from sizer.errors import InvalidConfig
+
+# Layers repeat after a few; looking for more would take long for a list that somebody made up.
+LONGEST_CYCLE = 128
 
 
 class Pattern(Record):
@@ -23,6 +28,9 @@ class Pattern(Record):
     def __init__(self, kinds: tuple[str, ...], letter: str | None = None) -> None:
         self.kinds = kinds
         self.letter = letter
+
+    def __len__(self) -> int:
+        return len(self.kinds)
 
     def layers(self, *kinds: str, among: tuple[str, ...] = ()) -> Layers:
         """The layers of any of these kinds; with `among`, their places among the layers of those.
@@ -47,6 +55,14 @@ class Pattern(Record):
         """Whether any layer is of one of these kinds: a switch, not a size."""
         return any(kind in self.kinds for kind in kinds)
 
+    def resized(self, n_layers: int) -> Pattern:
+        """The pattern of as many layers: cut off, or repeated where it is periodic.
+
+        >>> Pattern(("dense", "a", "b", "a", "b")).resized(8).kinds
+        ('dense', 'a', 'b', 'a', 'b', 'a', 'b', 'a')
+        """
+        return Pattern(resized(self.kinds, n_layers), self.letter)
+
     def symbolic(self, letter: str) -> tuple[Pattern, dict[str, int]]:
         """The pattern with counts as symbols, and the count each symbol stands for."""
         counts = {f"{letter}_{kind}": self.kinds.count(kind) for kind in dict.fromkeys(self.kinds)}
@@ -61,6 +77,9 @@ class PerLayer(Record):
     def __init__(self, values: tuple[int | None, ...], letter: str | None = None) -> None:
         self.values = values
         self.letter = letter
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     def groups(self) -> Iterator[tuple[Dim, Layers]]:
         """Each distinct size with the layers that have it.
@@ -93,6 +112,10 @@ class PerLayer(Record):
         """The sizes that occur, in the order of the layers."""
         return [value for value in dict.fromkeys(self.values) if value is not None]
 
+    def resized(self, n_layers: int) -> PerLayer:
+        """The sizes of as many layers: cut off, or repeated where they are periodic."""
+        return PerLayer(resized(self.values, n_layers), self.letter)
+
     def symbolic(self, letter: str) -> tuple[PerLayer, dict[str, int]]:
         """The sizes as symbols `F_1536`, and what each symbol stands for."""
         values: dict[str, int] = {}
@@ -101,3 +124,42 @@ class PerLayer(Record):
             values[f"{letter}_{value}"] = value
             values[f"L_{letter}_{value}"] = counts[value]
         return PerLayer(self.values, letter), values
+
+
+def resized(items: Sequence[Any], length: int) -> tuple[Any, ...]:
+    """A list with an entry a layer for another number of layers, where its form says how it goes on.
+
+    A form is a few layers at the start and a cycle that is seen at least twice; the shortest one
+    counts. Without one nobody can say what the other layers are, which is an error.
+
+    >>> resized("wwfwwfw", 4)
+    ('w', 'w', 'f', 'w')
+    """
+    if length == len(items):
+        return tuple(items)
+    start, period = form(items)
+    if period == 0:
+        raise InvalidConfig(
+            f"its {len(items)} layers follow no repeating pattern, so {length} layers have none either; "
+            "give a list with an entry a layer, or keep the number of layers"
+        )
+    return tuple(items[i] if i < start else items[start + (i - start) % period] for i in range(length))
+
+
+def form(items: Sequence[Any]) -> tuple[int, int]:
+    """How many entries come first, and the length of the cycle after them; a cycle of 0 is none.
+
+    >>> form("dababab"), form("abcabcab"), form("abcdefaa")
+    ((1, 2), (0, 3), (0, 0))
+    """
+    total = len(items)
+    best = (0, 0)
+    for period in range(1, min(total // 2, LONGEST_CYCLE) + 1):
+        start = total - period
+        while start and items[start - 1] == items[start - 1 + period]:
+            start -= 1
+        # What repeats at the end of a list without order is no cycle; a few layers unlike the rest are.
+        enough = start + 2 * period <= total and (2 if period == 1 else 3) * start <= total
+        if enough and (best == (0, 0) or start + period < sum(best)):
+            best = (start, period)
+    return best

@@ -1,1 +1,1 @@
-"""What fits where: accelerators, what each rank of a layout holds, and the layouts that are cheapest."""
+"""Plans made of the measures: what fits where and takes how long, which sizes have a total, how totals change."""

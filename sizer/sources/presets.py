@@ -109,9 +109,12 @@ def preset(name: str) -> Preset:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         if heading in text or alias in text:
-            for found in _presets(plain_toml(_excerpt(text, name)), path):
-                if name == found.name or name in found.aliases:
-                    return found
+            document = plain_toml(_excerpt(text, name))
+            # The name may stand there as something else, such as a model type.
+            if any(name == key or name in table.get("aliases", ()) for key, table in _tables(document)):
+                for found in _presets(document, path):
+                    if name == found.name or name in found.aliases:
+                        return found
     raise _unknown(name)
 
 
@@ -182,7 +185,7 @@ def _presets(document: dict[str, Any], where: str) -> list[Preset]:
     family = os.path.splitext(os.path.basename(where))[0]
     defaults = document.get("defaults", {})
     shared = {key: value for key, value in document.items() if not isinstance(value, dict)}
-    tables = {k: v for k, v in document.items() if isinstance(v, dict) and k not in ("defaults", "config")}
+    tables = dict(_tables(document))
     if "config" in document:
         tables = {family: {"config": document["config"], **shared}}
     if not tables:
@@ -191,6 +194,11 @@ def _presets(document: dict[str, Any], where: str) -> list[Preset]:
             "as the files of `sizer presets show gpt2-small --toml`"
         )
     return [_preset(name, family, {**shared, **table}, defaults, where) for name, table in tables.items()]
+
+
+def _tables(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The tables of a file that each describe a model."""
+    return [(k, v) for k, v in document.items() if isinstance(v, dict) and k not in ("defaults", "config")]
 
 
 def _preset(name: str, family: str, table: dict[str, Any], defaults: dict[str, Any], where: str) -> Preset:

@@ -1,0 +1,1 @@
+"""The inverse of a count: the sizes that have a total."""

@@ -1,0 +1,141 @@
+"""The boxes of a sweep worked out in this process, or spread over the workers of a Dask scheduler.
+
+Either way the same function makes the rows, and they come back in the order of the points: a worker
+that dies costs time and no rows, since what it was doing is done again elsewhere.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, Protocol, TypeVar
+
+from sizer.errors import BadInput, MissingExtra, SizerError, clip
+from sizer.planning.sweeping.sweep import Chunk
+
+T = TypeVar("T")
+# Boxes that are under way for each worker; more would fill the memory of this process.
+AHEAD = 3
+# After so many boxes the scheduler is asked how many workers it has.
+ASKED = 64
+# How often a box is tried again that a worker took down with it.
+RETRIES = 10
+MAX_LOCAL = 256
+
+
+class Job(Protocol):
+    """A sweep, of one model or of many."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        ...
+
+    @property
+    def size(self) -> int | None:
+        """The points in all, where they are known."""
+        ...
+
+    def boxes(self) -> Iterator[Any]:
+        """The boxes, in order."""
+        ...
+
+    def chunk(self, box: Any) -> Chunk:
+        """The points of a box."""
+        ...
+
+
+def each(job: Job, then: Callable[[Chunk], T], scheduler: str | None = None) -> Iterator[tuple[int, T]]:
+    """For each box in order: its points, and what `then` makes of them.
+
+    `scheduler`: the address of a Dask scheduler, or "local:2" for two processes on this machine.
+    """
+    if scheduler is None:
+        for box in job.boxes():
+            chunk = job.chunk(box)
+            yield len(chunk), then(chunk)
+        return
+    task = pickle.dumps((job, then))
+    with _client(scheduler) as client:
+        waiting: deque[Any] = deque()
+        left = job.boxes()
+        more = True
+        done = room = 0
+        while more or waiting:
+            if done % ASKED == 0:
+                room = AHEAD * max(1, sum(client.nthreads().values()))
+            done += 1
+            while more and len(waiting) < room:
+                try:
+                    box = next(left)
+                except StopIteration:
+                    more = False
+                    break
+                waiting.append(client.submit(_work, task, box, pure=False, retries=RETRIES))
+            if waiting:
+                yield _result(waiting.popleft())
+
+
+def _work(task: bytes, box: Any) -> tuple[int, Any]:
+    """What a worker does: the same as is done without one."""
+    job, then = _job(task)
+    chunk = job.chunk(box)
+    return len(chunk), then(chunk)
+
+
+@lru_cache(maxsize=4)
+def _job(task: bytes) -> tuple[Job, Callable[[Chunk], Any]]:
+    """The sweep of a task; a worker reads it once and keeps what it has derived."""
+    found: tuple[Job, Callable[[Chunk], Any]] = pickle.loads(task)
+    return found
+
+
+def _result(future: Any) -> Any:
+    from distributed.scheduler import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise SizerError(f"the workers of the scheduler died again and again: {clip(error)}") from None
+
+
+@contextmanager
+def _client(scheduler: str) -> Iterator[Any]:
+    """A client of the scheduler, or of processes that live as long as it."""
+    if find_spec("distributed") is None:
+        raise MissingExtra("dask", "--scheduler")
+    import logging
+
+    import dask
+    from distributed import Client, LocalCluster
+
+    where, _, number = scheduler.partition(":")
+    settings = {"distributed.scheduler.allowed-failures": RETRIES}
+    with dask.config.set(settings):
+        if where == "local":
+            if not number.isdecimal() or not 0 < int(number) <= MAX_LOCAL:
+                raise BadInput(f"{clip(scheduler)}: write local:2 for two processes, at most {MAX_LOCAL}")
+            cluster = LocalCluster(
+                n_workers=int(number),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                # A worker that takes its time to end is nobody's concern.
+                silence_logs=logging.CRITICAL,
+            )
+            with cluster, Client(cluster, direct_to_workers=True) as client:
+                yield client
+            return
+        try:
+            client = Client(scheduler, timeout="10s")
+        except (OSError, ValueError, TimeoutError) as error:
+            raise BadInput(
+                f"there is no scheduler at {clip(scheduler)} ({type(error).__name__}); "
+                "give the address of one, such as tcp://127.0.0.1:8786, or local:2"
+            ) from None
+        with client:
+            yield client
