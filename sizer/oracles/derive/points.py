@@ -1,0 +1,150 @@
+"""Points at which a module can be built: random arguments that respect what belongs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from random import Random
+
+from sizer.core.poly import Poly
+from sizer.oracles.derive.expressions import Point, arguments, evaluate
+from sizer.oracles.derive.trace import Record as Trace
+
+ROUNDS = 60
+STEPS = 4_000
+
+
+class Space:
+    """The points that are drawn: a window for each argument, and rules between them.
+
+    `divisions`: what is a multiple of what. `comparisons`: what is equal to, less or greater than
+    what, as it was where the module was built first.
+    """
+
+    def __init__(self, base: Point, windows: Mapping[str, tuple[int, int]], trace: Trace) -> None:
+        self.base = dict(base)
+        self.windows = dict(windows)
+        self.divisions = [(a, b) for a, b in trace.divisions if _holds_division(a, b, base)]
+        self.comparisons = [
+            (word, a, b) for word, a, b in trace.comparisons if _holds(word, a, b, base) and len(a.terms) < 4
+        ]
+        self.fixed: set[str] = set()
+
+    def free(self) -> list[str]:
+        """The arguments that vary."""
+        return [name for name in self.windows if name not in self.fixed]
+
+    def draw(self, random: Random, vary: Iterable[str] | None = None) -> dict[str, int] | None:
+        """A point within the windows that keeps the rules; nothing where none is found.
+
+        `vary`: the arguments to draw, the others keep their base values unless a rule moves them.
+        """
+        names = [name for name in (self.free() if vary is None else vary) if name not in self.fixed]
+        point = dict(self.base)
+        for name in names:
+            low, high = self.windows[name]
+            point[name] = random.randint(low, high)
+        return self.repaired(point, random, set(self.free()))
+
+    def repaired(self, point: dict[str, int], random: Random, movable: set[str]) -> dict[str, int] | None:
+        """The point moved until every rule holds."""
+        for _ in range(ROUNDS):
+            broken = next((r for r in self.divisions if not _holds_division(*r, point)), None)
+            if broken is not None:
+                if not self._make_multiple(point, *broken, movable, random):
+                    return None
+                continue
+            unequal = next((r for r in self.comparisons if not _holds(*r, point)), None)
+            if unequal is None:
+                return point
+            if not self._compare(point, *unequal, movable, random):
+                return None
+        return None
+
+    def _make_multiple(
+        self, point: dict[str, int], dividend: Poly, divisor: Poly, movable: set[str], random: Random
+    ) -> bool:
+        """Raise an argument of the dividend to the next value that divides; else redraw the divisor."""
+        own = arguments(dividend) & movable - arguments(divisor)
+        for name in sorted(own, key=lambda n: -point[n]):
+            start = point[name]
+            for step in range(STEPS):
+                point[name] = start + step
+                if _holds_division(dividend, divisor, point):
+                    return True
+            point[name] = start
+        for name in sorted(arguments(divisor) & movable):
+            start = point[name]
+            for value in random.sample(range(1, start + 1), min(start, 64)):
+                point[name] = value
+                if _holds_division(dividend, divisor, point):
+                    return True
+            point[name] = start
+        return False
+
+    def _compare(
+        self, point: dict[str, int], word: str, left: Poly, right: Poly, movable: set[str], random: Random
+    ) -> bool:
+        sides = [(left, right), (right, left)]
+        if word == "==":
+            for mine, other in sides:
+                name = _bare(mine)
+                value = evaluate(other, point)
+                if name in movable and isinstance(value, int) and value > 0:
+                    point[name] = value
+                    return True
+        for mine, _other in sides:
+            for name in sorted(arguments(mine) & movable):
+                low, high = self.windows.get(name, (point[name], point[name]))
+                start = point[name]
+                for _ in range(48):
+                    point[name] = random.randint(low, high + (high - low))
+                    if _holds(word, left, right, point):
+                        return True
+                point[name] = start
+        return False
+
+
+def _bare(poly: Poly) -> str:
+    """The argument that an expression is, where it is one alone."""
+    if len(poly.terms) == 1:
+        ((monomial, coefficient),) = poly.terms.items()
+        if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+            return monomial[0][0]
+    return ""
+
+
+def _holds_division(dividend: Poly, divisor: Poly, point: Point) -> bool:
+    try:
+        return Fraction(evaluate(dividend, point)) % evaluate(divisor, point) == 0
+    except ZeroDivisionError:
+        return False
+
+
+def _holds(word: str, left: Poly, right: Poly, point: Point) -> bool:
+    try:
+        a, b = evaluate(left, point), evaluate(right, point)
+    except ZeroDivisionError:
+        return False
+    return {"==": a == b, "!=": a != b, "<": a < b, ">": a > b}[word]
+
+
+def windows(base: Point, counts: Iterable[str], *, around: Point | None = None) -> dict[str, tuple[int, int]]:
+    """Where each argument is drawn: small counts, and widths of a hundred or so.
+
+    With `around`, widths are drawn from their own values upwards, for modules that accept no others.
+    """
+    counted = set(counts)
+    found: dict[str, tuple[int, int]] = {}
+    for name, value in base.items():
+        if value <= 0:
+            found[name] = (value, 3)
+        elif name in counted:
+            found[name] = (1, 4) if value <= 4 else (5, 12)
+        elif around is not None:
+            found[name] = (around[name], 2 * around[name] + 3)
+        elif value <= 24:
+            found[name] = (1, 2 * value + 3)
+        else:
+            found[name] = (min(value, 24), 160)
+    return found

@@ -1,0 +1,247 @@
+"""Where a derivation begins: a point of small sizes, and what each argument does there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from random import Random
+from typing import Any
+
+from sizer.core.poly import Poly
+from sizer.errors import BadInput, clip
+from sizer.oracles.compare import Found
+from sizer.oracles.derive.builds import Builder, Refused, TooMuch
+from sizer.oracles.derive.expressions import Point, arguments
+from sizer.oracles.derive.groups import Derived, Sample
+from sizer.oracles.derive.points import Space, windows
+from sizer.oracles.derive.trace import Record as Trace
+
+# Arguments of this name say how often something stands, if the trace does not say it.
+COUNTS = re.compile(r"(layers?|depths?|blocks?|experts?|stages?)(_\d+)?$|^n_layer")
+# Names of arguments that are no sizes of a module: ids of tokens.
+IDS = re.compile(r"_(token_)?ids?$|_token_index$")
+TRIES = 24
+PROBES = 2
+TEXT = 3
+
+
+class Start:
+    """The base point, its space, and the builds around it.
+
+    `relevant`: the arguments that change a shape or a count. `structural`: those that change which
+    tensors there are. `stuck`: those that can have no other value, with what the module says.
+    `moves`: pairs of points between which arguments moved.
+    """
+
+    def __init__(self, builder: Builder, random: Random, default: list[Found], space: Space, trace: Trace) -> None:
+        self.builder, self.random = builder, random
+        self.default = default
+        self.space, self.trace = space, trace
+        self.last_refusal = ""
+        self.stuck: dict[str, str] = {}
+        self.relevant: list[str] = []
+        self.structural: set[str] = set()
+        self.samples: list[Sample] = []
+        self.moves: list[tuple[Point, Point]] = []
+
+    def hints(self) -> list[Poly]:
+        """Formulas that the build computed."""
+        return list(self.trace.sizes)
+
+    def sample(self, point: Mapping[str, int]) -> Sample | None:
+        """The tensors at a point; nothing where the module refuses it."""
+        try:
+            found = self.builder.tensors(point)
+        except (Refused, TooMuch) as error:
+            self.last_refusal = str(error)
+            return None
+        return Sample(dict(point), {t.name: t for t in found if t.kind == "param"})
+
+    def probed(self, names: Iterable[str]) -> tuple[list[tuple[Point, Point]], list[Sample]]:
+        """Each argument moved alone, where the rules allow it, from the base point."""
+        base = self.sample(self.space.base)
+        assert base is not None
+        moves: list[tuple[Point, Point]] = []
+        samples = [base]
+        for name in names:
+            for moved in self.moved(name):
+                moves.append((base.point, moved.point))
+                samples.append(moved)
+        return moves, samples
+
+    def moved(self, name: str) -> list[Sample]:
+        """Builds with another value of one argument."""
+        found: list[Sample] = []
+        seen = {self.space.base[name]}
+        for attempt in range(TRIES):
+            point = self.space.draw(self.random, [name])
+            if point is None or point[name] in seen:
+                continue
+            others = sum(point[other] != self.space.base[other] for other in point)
+            if others > 1 and attempt < TRIES // 2:
+                continue
+            seen.add(point[name])
+            sample = self.sample(point)
+            if sample is not None:
+                found.append(sample)
+            if len(found) == PROBES or len(seen) > 2 * PROBES + 2:
+                break
+        return found
+
+    def probe(self) -> None:
+        """Find out what each argument does."""
+        base = self.sample(self.space.base)
+        assert base is not None
+        self.samples = [base]
+        for name in list(self.space.free()):
+            if IDS.search(name):
+                self.space.fixed.add(name)
+                continue
+            self.last_refusal = ""
+            found = self.moved(name)
+            if not found:
+                self.space.fixed.add(name)
+                if self.space.base[name] > 0 and self.last_refusal:
+                    self.stuck[name] = self.last_refusal
+                continue
+            changed = False
+            for sample in found:
+                if signature(sample) == signature(base):
+                    continue
+                changed = True
+                self.samples.append(sample)
+                self.moves.append((base.point, sample.point))
+                alone = sum(sample.point[n] != base.point[n] for n in sample.point) == 1
+                if alone and sample.tensors.keys() != base.tensors.keys():
+                    self.structural.add(name)
+            if changed:
+                self.relevant.append(name)
+
+    def blame(self, name: str) -> tuple[bool, bool, int]:
+        """Which of several arguments is fixed first: structural ones that no range counts, small ones."""
+        counted = any(name in arguments(poly) for poly in self.trace.counts)
+        return name not in self.structural, counted, self.builder.sizes[name]
+
+    def explained(self, found: Iterable[Derived]) -> list[str]:
+        """The rules between arguments that occur in a formula, as sentences."""
+        occurring = set[str]()
+        for tensor in found:
+            for poly in (*tensor.shape, tensor.times):
+                occurring |= arguments(poly)
+        lines: dict[str, None] = {}
+        for dividend, divisor in self.space.divisions:
+            names = arguments(dividend) | arguments(divisor)
+            if names & occurring and names <= set(self.space.free()) | occurring:
+                how = self.refuses(dividend, divisor)
+                lines[f"{divisor.text(ascii_only=True)} divides {dividend.text(ascii_only=True)}: {how}"] = None
+        for word, left, right in self.space.comparisons:
+            if (arguments(left) | arguments(right)) & occurring:
+                lines[f"{left.text(ascii_only=True)} {word} {right.text(ascii_only=True)}: other tensors elsewhere"] = None
+        return list(lines)
+
+    def refuses(self, dividend: Poly, divisor: Poly) -> str:
+        """Whether the module refuses what does not divide, or rounds it."""
+        for name in sorted(arguments(dividend) - arguments(divisor)) or sorted(arguments(divisor)):
+            for step in (1, 2, 3):
+                point = {**self.space.base, name: self.space.base[name] + step}
+                from sizer.oracles.derive.points import _holds_division
+
+                if _holds_division(dividend, divisor, point):
+                    continue
+                try:
+                    self.builder.tensors(point)
+                except Refused:
+                    return "the module refuses others"
+                return "the module rounds others"
+        return "assumed"
+
+
+def signature(sample: Sample) -> dict[str, Any]:
+    """What changes when an argument matters: names and shapes."""
+    return {name: (tensor.shape, tensor.tied_to) for name, tensor in sample.tensors.items()}
+
+
+def start(builder: Builder, random: Random) -> Start:
+    """Build the target once as it is given, then at small sizes, and probe each argument there."""
+    given = builder.sizes
+    default, trace = _first(builder, given)
+    counts = {n for poly in trace.counts for n in arguments(poly)} | {n for n in given if COUNTS.search(n)}
+    begun = _small(builder, random, given, default, trace, counts)
+    _drop_needless(begun)
+    begun.probe()
+    _recount(begun, counts)
+    return begun
+
+
+def _first(builder: Builder, given: Point) -> tuple[list[Found], Trace]:
+    name = builder.target.name
+    try:
+        try:
+            return builder.traced(given)
+        except Refused:
+            return builder.tensors(given), Trace()
+    except Refused as error:
+        raise BadInput(
+            f"{clip(name)} cannot be built on the meta device: {error}; give other values with --config, and "
+            "keep values of tensors (.item(), numpy) out of __init__"
+        ) from None
+
+
+def _small(
+    builder: Builder, random: Random, given: Point, default: list[Found], trace: Trace, counts: set[str]
+) -> Start:
+    """A base point of small sizes, or near the given ones where the module accepts no smaller."""
+    for around in (None, given):
+        space = Space(given, windows(given, counts, around=around), trace)
+        names = [n for n in space.free() if given[n] > 0 and not IDS.search(n)]
+        for attempt in range(TRIES):
+            # First all arguments, then the wide ones and counts alone, which make a build slow.
+            chosen = names if attempt < TRIES // 2 else [n for n in names if n in counts or given[n] > 24]
+            point = space.draw(random, chosen)
+            if point is None:
+                continue
+            try:
+                _, again = builder.traced(point)
+            except (Refused, TooMuch):
+                continue
+            space.base = point
+            merged = Space(point, space.windows, again)
+            return Start(builder, random, default, merged, again)
+    space = Space(given, windows(given, counts, around=given), trace)
+    return Start(builder, random, default, space, trace)
+
+
+def _drop_needless(begun: Start) -> None:
+    """Comparisons that may turn out the other way without changing which tensors there are."""
+    space = begun.space
+    base = begun.sample(space.base)
+    if base is None:
+        raise BadInput(f"{clip(begun.builder.target.name)}: {begun.last_refusal}")
+    for rule in list(space.comparisons):
+        _, left, right = rule
+        names = (arguments(left) | arguments(right)) & set(space.free())
+        space.comparisons.remove(rule)
+        if not names:
+            continue
+        for _ in range(TRIES):
+            point = space.draw(begun.random, names)
+            if point is None or _same(rule, point):
+                continue
+            sample = begun.sample(point)
+            if sample is None or sample.tensors.keys() != base.tensors.keys():
+                space.comparisons.append(rule)
+            break
+
+
+def _same(rule: tuple[str, Poly, Poly], point: Point) -> bool:
+    from sizer.oracles.derive.points import _holds
+
+    return _holds(*rule, point)
+
+
+def _recount(begun: Start, counts: set[str]) -> None:
+    """Windows again, now that it is known which arguments count."""
+    given = begun.builder.sizes
+    for name in begun.structural - counts:
+        low, high = (1, 4) if given[name] <= 4 else (5, 12)
+        begun.space.windows[name] = (min(low, max(given[name], 0)), high)
