@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from math import prod
 
 from sizer.core.poly import Poly
@@ -46,16 +45,15 @@ class Checked(Record):
     def with_values(self, space: Space, given: Mapping[str, int]) -> Checked:
         """The same with its bound.
 
-        Schwartz and Zippel: a polynomial that is not zero, of degree d in an argument, vanishes for
-        at most d of the values that the argument is drawn from; over the arguments these add up.
+        Schwartz and Zippel, argument by argument: a polynomial that is not zero, of degree d in one
+        that is drawn from n values, is not zero for at least 1 - d/n of them.
         """
         free = [name for name in space.free() if name in given]
-        once = Fraction(0)
+        sees = 1.0
         for name, degree in degrees(self.total, free).items():
             low, high = space.windows[name]
-            once += Fraction(degree, max(1, high - low + 1))
-        once = min(once, Fraction(1))
-        return self._replace(bound=float(once**self.points) if self.points < 200 else 0.0)
+            sees *= max(0.0, 1 - degree / (high - low + 1))
+        return self._replace(bound=(1 - sees) ** self.points)
 
 
 def check(found: Iterable[Derived], fresh: Callable[[], Sample | None], points: int) -> Checked:

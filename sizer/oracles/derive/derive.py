@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from math import prod
 from random import Random
 from typing import Any
@@ -17,7 +16,7 @@ from sizer.oracles.derive.expressions import Point, constant
 from sizer.oracles.derive.fit import Fitter
 from sizer.oracles.derive.groups import Derived, Inexpressible, Sample, groups
 from sizer.oracles.derive.points import Space
-from sizer.oracles.derive.start import Start, start
+from sizer.oracles.derive.start import Start, start, widened
 from sizer.oracles.derive.switches import Switch, switches
 from sizer.oracles.derive.target import target as find
 
@@ -101,43 +100,67 @@ class _Derivation:
         self.begun: Start = start(builder, random)
         self.space: Space = self.begun.space
         self.fixed: list[Fixed] = []
-        for letter, reason in self.begun.stuck.items():
-            self.fix(letter, "it cannot vary", reason)
+        self.drawn = 0
         self.moves: list[tuple[Point, Point]] = list(self.begun.moves)
         self.samples: list[Sample] = list(self.begun.samples)
+        given = builder.sizes
+        for letter, reason in self.begun.stuck.items():
+            self.fixed.append(Fixed(letter, given[letter], "it cannot vary", reason))
+        if any(self.space.base[letter] != given[letter] for letter in self.begun.stuck):
+            self.put_back(self.begun.stuck)
 
     def run(self, checks: int) -> Closed:
-        found = self.fitted()
-        checked = check(found, self.fresh, checks)
-        for _ in range(REPAIRS):
-            if checked.wrong is None:
-                break
-            self.samples.append(checked.wrong)
-            found = self.fitted()
-            checked = check(found, self.fresh, checks)
-        if checked.wrong is not None:
-            raise BadInput(
-                f"{clip(self.builder.target.name)}: no expression holds at fresh points: "
-                f"{differing(found, checked.wrong)}; fix arguments with --config"
-            )
-        given = self.builder.sizes
-        total = _total(self.begun.default)
+        found, checked = self.checked(checks)
         wrong = self.at_the_given_values(found)
         if wrong:
-            raise BadInput(
-                f"{clip(self.builder.target.name)}: the formula of small sizes is not that of the given ones: {wrong}"
-            )
-        rules = self.begun.explained(found)
+            # What every so many layers have shows only over many layers.
+            widened(self.begun)
+            given = self.given_sample()
+            if all(given.point[f.letter] == self.space.base[f.letter] for f in self.fixed):
+                self.samples.append(given)
+            self.moves, again = self.begun.probed([n for n in self.begun.relevant if n not in self.space.fixed])
+            self.samples += again
+            self.drawn = 0
+            found, checked = self.checked(checks)
+            wrong = self.at_the_given_values(found)
+        name = clip(self.builder.target.name)
+        if wrong:
+            raise BadInput(f"{name}: the formula of small sizes is not that of the given ones: {wrong}")
         return Closed(
-            self.builder, found, self.fixed, rules, checked.with_values(self.space, given), switches(self.begun), total
+            self.builder,
+            found,
+            self.fixed,
+            self.begun.explained(found),
+            checked.with_values(self.space, self.builder.sizes),
+            switches(self.begun),
+            _total(self.begun.default),
         )
+
+    def checked(self, checks: int) -> tuple[list[Derived], Checked]:
+        """A formula that holds at that many fresh points; those where one does not hold teach the next."""
+        for _ in range(REPAIRS):
+            found = self.fitted()
+            checked = check(found, self.fresh, checks)
+            if checked.wrong is None:
+                if checked.points < checks:
+                    break
+                return found, checked
+            self.samples.append(checked.wrong)
+        name = clip(self.builder.target.name)
+        if checked.wrong is None:
+            raise BadInput(f"{name}: it accepts too few combinations of its arguments: {self.begun.last_refusal}")
+        raise BadInput(
+            f"{name}: no expression holds at fresh points: {differing(found, checked.wrong)}; "
+            "fix arguments with --config"
+        )
+
+    def given_sample(self) -> Sample:
+        """The module as it was given."""
+        return Sample(self.builder.sizes, {t.name: t for t in self.begun.default if t.kind == "param"})
 
     def at_the_given_values(self, found: list[Derived]) -> str:
         """What is wrong at the values that were given, if anything."""
-        point = {**self.builder.sizes}
-        for fixed in self.fixed:
-            point[fixed.letter] = self.builder.sizes[fixed.letter]
-        return differing(found, Sample(point, {t.name: t for t in self.begun.default}))
+        return differing(found, self.given_sample())
 
     def fitted(self) -> list[Derived]:
         """The tensors as expressions; arguments that enter in no way that is known are fixed."""
@@ -164,50 +187,40 @@ class _Derivation:
         self.fix(letter, "it enters in a way that has no expression here", _shown(error, relevant), error.name)
 
     def fix(self, letter: str, reason: str, evidence: str, tensor: str = "") -> None:
-        value = self.builder.sizes[letter]
+        """Let an argument stay as it was given, in all points from now on."""
         where = f"{tensor}: {evidence}" if tensor else evidence
-        self.fixed.append(Fixed(letter, value, reason, where))
+        self.fixed.append(Fixed(letter, self.builder.sizes[letter], reason, where))
         self.space.fixed.add(letter)
-        kept = self.space.base.get(letter)
-        if kept != value and self.try_base(letter, value):
-            kept = value
-        if not hasattr(self, "samples"):
-            return
-        self.samples = [s for s in self.samples if s.point[letter] == kept]
-        alive = {id(s.point) for s in self.samples}
-        self.moves = [m for m in self.moves if id(m[0]) in alive and id(m[1]) in alive]
-        if not self.moves or kept == value:
-            self.moves, again = self.begun.probed(self.space.free())
-            self.samples += again
+        self.put_back([letter])
 
-    def try_base(self, letter: str, value: int) -> bool:
-        """Put the argument back to its given value in every point to come."""
-        point = self.space.repaired({**self.space.base, letter: value}, self.random, set(self.space.free()))
-        if point is None:
-            return False
-        try:
-            self.builder.tensors(point)
-        except (Refused, TooMuch):
-            return False
-        self.space.base = point
-        return True
+    def put_back(self, letters: Iterable[str]) -> None:
+        """Begin again where these arguments have the values that were given."""
+        given = self.builder.sizes
+        wanted = {**self.space.base, **{letter: given[letter] for letter in letters}}
+        point = self.space.repaired(wanted, self.random, set(self.space.free()))
+        if point is not None and self.begun.sample(point) is not None:
+            self.space.base = point
+        base = self.space.base
+        self.samples = [s for s in self.samples if all(s.point[f.letter] == base[f.letter] for f in self.fixed)]
+        self.moves, again = self.begun.probed([n for n in self.begun.relevant if n not in self.space.fixed])
+        self.drawn = len(self.samples)
+        self.samples += again
 
     def draw(self, wanted: int) -> None:
         """More random points, until there are enough beside the moves."""
-        drawn = sum(1 for s in self.samples if len(s.point) and s not in self.begun.samples)
         refused = 0
-        while drawn < wanted:
+        while self.drawn < wanted:
             sample = self.fresh()
             if sample is None:
                 refused += 1
-                if refused > 4 * wanted:
+                if refused > 6 * wanted:
                     raise BadInput(
                         f"{clip(self.builder.target.name)}: it accepts too few combinations of its arguments: "
                         f"{self.begun.last_refusal}; fix some with --config"
                     )
                 continue
             self.samples.append(sample)
-            drawn += 1
+            self.drawn += 1
 
     def fresh(self) -> Sample | None:
         """A random point and its tensors; nothing where the module refuses it."""
@@ -227,5 +240,3 @@ def _shown(error: Inexpressible, relevant: list[str]) -> str:
         shown.setdefault(value, f"{value} at {at}" if at else str(value))
     return f"{error.what} is {'; '.join(list(shown.values())[:4])}"
 
-
-__all__ = ["Closed", "Fixed", "Fraction", "derive"]

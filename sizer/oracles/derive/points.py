@@ -12,6 +12,8 @@ from sizer.oracles.derive.trace import Record as Trace
 
 ROUNDS = 60
 STEPS = 4_000
+# Refused points that make a suspicion a rule.
+ENOUGH = 3
 
 
 class Space:
@@ -21,13 +23,20 @@ class Space:
     what, as it was where the module was built first.
     """
 
-    def __init__(self, base: Point, windows: Mapping[str, tuple[int, int]], trace: Trace) -> None:
+    def __init__(
+        self, base: Point, windows: Mapping[str, tuple[int, int]], trace: Trace, *, pinned: bool = True
+    ) -> None:
         self.base = dict(base)
         self.windows = dict(windows)
-        self.divisions = [(a, b) for a, b in trace.divisions if _holds_division(a, b, base)]
+        self.divisions = [(a, b) for a, b in trace.divisions if divides(a, b, base)]
         self.comparisons = [
-            (word, a, b) for word, a, b in trace.comparisons if _holds(word, a, b, base) and len(a.terms) < 4
+            (word, a, b)
+            for word, a, b in trace.comparisons
+            if holds(word, a, b, base) and len(a.terms) < 4 and (pinned or word != "==" or arguments(b))
         ]
+        # Numbers that divide: rules only if the module turns out to refuse what they do not divide.
+        self.remainders = [(a, b) for a, b in trace.remainders if divides(a, b, base)]
+        self.suspected: dict[tuple[Poly, Poly], int] = {}
         self.fixed: set[str] = set()
 
     def free(self) -> list[str]:
@@ -44,17 +53,30 @@ class Space:
         for name in names:
             low, high = self.windows[name]
             point[name] = random.randint(low, high)
-        return self.repaired(point, random, set(self.free()))
+        kept = set(names) if vary is not None and len(names) == 1 else set()
+        return self.repaired(point, random, set(self.free()) - kept) or (
+            self.repaired(point, random, set(self.free())) if kept else None
+        )
 
-    def repaired(self, point: dict[str, int], random: Random, movable: set[str]) -> dict[str, int] | None:
+    def learn(self, point: Point, *, accepted: bool) -> None:
+        """Numbers that divide become rules where only points that break them are refused."""
+        for rule in self.remainders:
+            if not divides(*rule, point):
+                self.suspected[rule] = -1_000 if accepted else self.suspected.get(rule, 0) + 1
+                if self.suspected[rule] >= ENOUGH:
+                    self.divisions.append(rule)
+        self.remainders = [rule for rule in self.remainders if rule not in self.divisions]
+
+    def repaired(self, start: Mapping[str, int], random: Random, movable: set[str]) -> dict[str, int] | None:
         """The point moved until every rule holds."""
+        point = dict(start)
         for _ in range(ROUNDS):
-            broken = next((r for r in self.divisions if not _holds_division(*r, point)), None)
+            broken = next((r for r in self.divisions if not divides(*r, point)), None)
             if broken is not None:
                 if not self._make_multiple(point, *broken, movable, random):
                     return None
                 continue
-            unequal = next((r for r in self.comparisons if not _holds(*r, point)), None)
+            unequal = next((r for r in self.comparisons if not holds(*r, point)), None)
             if unequal is None:
                 return point
             if not self._compare(point, *unequal, movable, random):
@@ -70,14 +92,14 @@ class Space:
             start = point[name]
             for step in range(STEPS):
                 point[name] = start + step
-                if _holds_division(dividend, divisor, point):
+                if divides(dividend, divisor, point):
                     return True
             point[name] = start
         for name in sorted(arguments(divisor) & movable):
             start = point[name]
             for value in random.sample(range(1, start + 1), min(start, 64)):
                 point[name] = value
-                if _holds_division(dividend, divisor, point):
+                if divides(dividend, divisor, point):
                     return True
             point[name] = start
         return False
@@ -99,7 +121,7 @@ class Space:
                 start = point[name]
                 for _ in range(48):
                     point[name] = random.randint(low, high + (high - low))
-                    if _holds(word, left, right, point):
+                    if holds(word, left, right, point):
                         return True
                 point[name] = start
         return False
@@ -114,14 +136,14 @@ def _bare(poly: Poly) -> str:
     return ""
 
 
-def _holds_division(dividend: Poly, divisor: Poly, point: Point) -> bool:
+def divides(dividend: Poly, divisor: Poly, point: Point) -> bool:
     try:
         return Fraction(evaluate(dividend, point)) % evaluate(divisor, point) == 0
     except ZeroDivisionError:
         return False
 
 
-def _holds(word: str, left: Poly, right: Poly, point: Point) -> bool:
+def holds(word: str, left: Poly, right: Poly, point: Point) -> bool:
     try:
         a, b = evaluate(left, point), evaluate(right, point)
     except ZeroDivisionError:
@@ -140,9 +162,11 @@ def windows(base: Point, counts: Iterable[str], *, around: Point | None = None) 
         if value <= 0:
             found[name] = (value, 3)
         elif name in counted:
-            found[name] = (1, 4) if value <= 4 else (5, 12)
+            found[name] = (1, 4) if value <= 4 else (6, 12)
         elif around is not None:
             found[name] = (around[name], 2 * around[name] + 3)
+        elif value <= 4:
+            found[name] = (1, 5)
         elif value <= 24:
             found[name] = (1, 2 * value + 3)
         else:

@@ -13,7 +13,7 @@ from sizer.oracles.compare import Found
 from sizer.oracles.derive.builds import Builder, Refused, TooMuch
 from sizer.oracles.derive.expressions import Point, arguments
 from sizer.oracles.derive.groups import Derived, Sample
-from sizer.oracles.derive.points import Space, windows
+from sizer.oracles.derive.points import Space, divides, holds, windows
 from sizer.oracles.derive.trace import Record as Trace
 
 # Arguments of this name say how often something stands, if the trace does not say it.
@@ -22,7 +22,8 @@ COUNTS = re.compile(r"(layers?|depths?|blocks?|experts?|stages?)(_\d+)?$|^n_laye
 IDS = re.compile(r"_(token_)?ids?$|_token_index$")
 TRIES = 24
 PROBES = 2
-TEXT = 3
+# The most layers that are built to see a pattern.
+WIDEST = 40
 
 
 class Start:
@@ -54,7 +55,9 @@ class Start:
             found = self.builder.tensors(point)
         except (Refused, TooMuch) as error:
             self.last_refusal = str(error)
+            self.space.learn(point, accepted=False)
             return None
+        self.space.learn(point, accepted=True)
         return Sample(dict(point), {t.name: t for t in found if t.kind == "param"})
 
     def probed(self, names: Iterable[str]) -> tuple[list[tuple[Point, Point]], list[Sample]]:
@@ -64,12 +67,14 @@ class Start:
         moves: list[tuple[Point, Point]] = []
         samples = [base]
         for name in names:
-            for moved in self.moved(name):
+            # A pattern over many layers shows in few of their counts.
+            wide = self.space.windows[name][1] > 12 and name in self.structural
+            for moved in self.moved(name, 3 * PROBES if wide else PROBES):
                 moves.append((base.point, moved.point))
                 samples.append(moved)
         return moves, samples
 
-    def moved(self, name: str) -> list[Sample]:
+    def moved(self, name: str, wanted: int = PROBES) -> list[Sample]:
         """Builds with another value of one argument."""
         found: list[Sample] = []
         seen = {self.space.base[name]}
@@ -84,7 +89,7 @@ class Start:
             sample = self.sample(point)
             if sample is not None:
                 found.append(sample)
-            if len(found) == PROBES or len(seen) > 2 * PROBES + 2:
+            if len(found) == wanted or len(seen) > 2 * wanted + 2:
                 break
         return found
 
@@ -101,8 +106,8 @@ class Start:
             found = self.moved(name)
             if not found:
                 self.space.fixed.add(name)
-                if self.space.base[name] > 0 and self.last_refusal:
-                    self.stuck[name] = self.last_refusal
+                if self.space.base[name] > 0:
+                    self.stuck[name] = self.last_refusal or "no other value keeps the rules between arguments"
                 continue
             changed = False
             for sample in found:
@@ -144,9 +149,7 @@ class Start:
         for name in sorted(arguments(dividend) - arguments(divisor)) or sorted(arguments(divisor)):
             for step in (1, 2, 3):
                 point = {**self.space.base, name: self.space.base[name] + step}
-                from sizer.oracles.derive.points import _holds_division
-
-                if _holds_division(dividend, divisor, point):
+                if divides(dividend, divisor, point):
                     continue
                 try:
                     self.builder.tensors(point)
@@ -191,12 +194,12 @@ def _small(
     builder: Builder, random: Random, given: Point, default: list[Found], trace: Trace, counts: set[str]
 ) -> Start:
     """A base point of small sizes, or near the given ones where the module accepts no smaller."""
-    for around in (None, given):
-        space = Space(given, windows(given, counts, around=around), trace)
+    for around, pinned in ((None, False), (None, True), (given, False), (given, True)):
+        space = Space(given, windows(given, counts, around=around), trace, pinned=pinned)
         names = [n for n in space.free() if given[n] > 0 and not IDS.search(n)]
-        for attempt in range(TRIES):
+        for attempt in range(TRIES // 2):
             # First all arguments, then the wide ones and counts alone, which make a build slow.
-            chosen = names if attempt < TRIES // 2 else [n for n in names if n in counts or given[n] > 24]
+            chosen = names if attempt < TRIES // 4 else [n for n in names if n in counts or given[n] > 24]
             point = space.draw(random, chosen)
             if point is None:
                 continue
@@ -223,25 +226,35 @@ def _drop_needless(begun: Start) -> None:
         space.comparisons.remove(rule)
         if not names:
             continue
+        outcomes: list[frozenset[str] | None] = []
+        seen: set[tuple[int, ...]] = set()
         for _ in range(TRIES):
             point = space.draw(begun.random, names)
-            if point is None or _same(rule, point):
+            key = tuple(point[name] for name in sorted(names)) if point else ()
+            if point is None or holds(*rule, point) or key in seen:
                 continue
+            seen.add(key)
             sample = begun.sample(point)
-            if sample is None or sample.tensors.keys() != base.tensors.keys():
-                space.comparisons.append(rule)
-            break
-
-
-def _same(rule: tuple[str, Poly, Poly], point: Point) -> bool:
-    from sizer.oracles.derive.points import _holds
-
-    return _holds(*rule, point)
+            outcomes.append(None if sample is None else frozenset(sample.tensors))
+            if len(outcomes) == 2:
+                break
+        # Other names each time: the argument counts something, and is not a switch.
+        counting = rule[0] == "==" and None not in outcomes and len(set(outcomes)) == 2
+        if any(names_ != base.tensors.keys() for names_ in outcomes) and not counting:
+            space.comparisons.append(rule)
 
 
 def _recount(begun: Start, counts: set[str]) -> None:
     """Windows again, now that it is known which arguments count."""
     given = begun.builder.sizes
     for name in begun.structural - counts:
-        low, high = (1, 4) if given[name] <= 4 else (5, 12)
+        low, high = (1, 4) if given[name] <= 4 else (6, 12)
         begun.space.windows[name] = (min(low, max(given[name], 0)), high)
+
+
+def widened(begun: Start) -> None:
+    """Wider windows for counts, so that a pattern that repeats every so many layers shows."""
+    for name in begun.structural:
+        low, high = begun.space.windows[name]
+        if begun.builder.sizes[name] > high:
+            begun.space.windows[name] = (low, min(begun.builder.sizes[name] + 4, WIDEST))

@@ -41,7 +41,7 @@ class Record:
     """What a build did with its arguments.
 
     `sizes`: each whole number that was computed, by its formula. `divisions`: what divides what,
-    without a rest. `comparisons`: two formulas, and whether they are equal or which is less.
+    without a rest, and `remainders` the same by a number. `comparisons`: two formulas, and whether they are equal or which is less.
     `counts`: formulas that said how often something is done. `texts`: for a text argument, the
     words that it was compared with.
     """
@@ -49,6 +49,7 @@ class Record:
     def __init__(self) -> None:
         self.sizes: dict[Poly, int] = {}
         self.divisions: dict[tuple[Poly, Poly], None] = {}
+        self.remainders: dict[tuple[Poly, Poly], None] = {}
         self.comparisons: dict[tuple[str, Poly, Poly], None] = {}
         self.counts: dict[Poly, None] = {}
         self.texts: dict[str, dict[str, None]] = {}
@@ -67,8 +68,8 @@ class Record:
 
     def divides(self, dividend: Poly, divisor: Poly) -> None:
         """Note that one formula is a multiple of another."""
-        if arguments(dividend) and arguments(divisor):
-            self.divisions[dividend, divisor] = None
+        if arguments(dividend) and dividend != divisor:
+            (self.divisions if arguments(divisor) else self.remainders)[dividend, divisor] = None
 
 
 class _Number:
@@ -128,9 +129,10 @@ def _divided(kind: str, *, swapped: bool) -> Any:
             above, below = below, above
         assert above is not None
         assert below is not None
-        exact = left % right == 0 and bool(arguments(below)) and bool(arguments(above))
-        if exact:
+        even = left % right == 0
+        if even:
             self.record.divides(above, below)
+        exact = even and bool(arguments(below)) and bool(arguments(above))
         if kind.endswith("mod__"):
             return self.record.whole(left % right, constant(0) if exact else remainder(above, below))
         poly = quotient(above, below) if exact else None
