@@ -113,6 +113,16 @@ class Builder:
         self.builds += 1
         if self.builds > MAX_BUILDS:
             raise BadInput(f"{clip(self.target.name)}: over {MAX_BUILDS:,} builds say no formula; fix more arguments")
+        return _tensors(self._module(point, trace), self.target.name)
+
+    def kinds(self) -> dict[str, str]:
+        """The class of each module, by its name without indices, as the target was given."""
+        from sizer.oracles.derive.groups import folded
+
+        module = self._module({}, None)
+        return {folded(name)[0]: type(part).__name__ for name, part in module.named_modules()}
+
+    def _module(self, point: Mapping[str, Any], trace: Trace | None) -> Any:
         values = copy.deepcopy(self.target.values)
         for letter, argument in self.arguments.items():
             value = point.get(letter, argument.value)
@@ -126,12 +136,11 @@ class Builder:
         left = max(1.0, self.deadline - time.monotonic())
         with _bounded(left), _quiet():
             try:
-                module = self.target.make(values)
+                return self.target.make(values)
             except TooMuch:
                 raise
             except (Exception, SystemExit) as error:
                 raise Refused(f"{type(error).__name__}: {clip(error, most=160)}") from None
-        return _tensors(module, self.target.name)
 
     def check_time(self) -> None:
         """Stop where the time is used up."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import prod
 
 from sizer.core.poly import Poly
 from sizer.core.record import Record
 from sizer.oracles.derive.expressions import Point, evaluate
 from sizer.oracles.derive.fit import degrees
-from sizer.oracles.derive.groups import Derived, Sample, folded
+from sizer.oracles.derive.groups import Derived, Sample, deeply_folded
 from sizer.oracles.derive.points import Space
 
 # Draws that a module may refuse for each that it accepts.
@@ -81,12 +80,12 @@ def differing(found: Iterable[Derived], sample: Sample) -> str:
             times = _whole(tensor.times, sample.point)
         except ZeroDivisionError:
             return f"{tensor.name} divides by zero"
-        key = tensor.name, shape, tensor.tied_to is not None
+        key = deeply_folded(tensor.name), shape, tensor.tied_to is not None
         wanted[key] = wanted.get(key, 0) + times
     actual: dict[tuple[str, tuple[int, ...], bool], int] = {}
     for entry in sample.tensors.values():
         if entry.kind == "param":
-            key = folded(entry.name)[0], tuple(entry.shape), entry.tied_to is not None
+            key = deeply_folded(entry.name), tuple(entry.shape), entry.tied_to is not None
             actual[key] = actual.get(key, 0) + 1
     for key in {**actual, **wanted}:
         mine, theirs = wanted.get(key, 0), actual.get(key, 0)
@@ -99,7 +98,3 @@ def _whole(poly: Poly, point: Point) -> int:
     value = evaluate(poly, point)
     return int(value) if value == int(value) else -1
 
-
-def elements(sample: Sample) -> int:
-    """Parameters at a point, each storage once."""
-    return sum(prod(t.shape) for t in sample.tensors.values() if t.kind == "param" and t.tied_to is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import typing
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -72,17 +73,31 @@ def new_config(kind: Any, values: Mapping[str, Any]) -> Any:
     if kind is SimpleNamespace:
         return SimpleNamespace(**values)
     hints = field_types(kind)
-    filled = {
-        key: new_config(hints[key], value) if isinstance(value, dict) and is_config_class(hints.get(key)) else value
-        for key, value in values.items()
-    }
+    filled = {key: real(hints.get(key), value) for key, value in values.items()}
     if dataclasses.is_dataclass(kind):
         hidden = {f.name for f in dataclasses.fields(kind) if not f.init}
         filled = {key: value for key, value in filled.items() if key not in hidden}
-    for key, value in filled.items():
-        if isinstance(value, list) and "tuple" in str(hints.get(key)).lower():
-            filled[key] = tuple(value)
     return kind(**filled)
+
+
+def real(hint: Any, value: Any) -> Any:
+    """A plain value as its annotation wants it: a dataclass, an enum, a tuple."""
+    if isinstance(value, Mapping) and is_config_class(hint):
+        return new_config(hint, dict(value))
+    kinds = [k for k in (hint, *typing.get_args(hint)) if isinstance(k, type) and issubclass(k, enum.Enum)]
+    if kinds and isinstance(value, str) and not isinstance(value, enum.Enum):
+        return member(kinds[0], value)
+    if isinstance(value, list) and "tuple" in str(hint).lower():
+        return tuple(value)
+    return value
+
+
+def member(kind: type[enum.Enum], value: Any) -> Any:
+    """The member of an enumeration of that name or value."""
+    for entry in kind:
+        if value in (entry.name, entry.value):
+            return entry
+    raise UnknownName(kind.__name__, str(value), [str(entry.value) for entry in kind])
 
 
 def _defaults(kind: Any) -> tuple[dict[str, Any], list[str]]:

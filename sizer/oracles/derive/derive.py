@@ -12,7 +12,7 @@ from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
 from sizer.oracles.derive.builds import Builder, Refused, TooMuch
 from sizer.oracles.derive.check import Checked, check, differing
-from sizer.oracles.derive.expressions import Point, constant
+from sizer.oracles.derive.expressions import Point, arguments, constant
 from sizer.oracles.derive.fit import Fitter
 from sizer.oracles.derive.groups import Derived, Inexpressible, Sample, groups
 from sizer.oracles.derive.points import Space
@@ -51,6 +51,7 @@ class Closed:
         checked: Checked,
         found: list[Switch],
         given_total: int,
+        space: Space,
     ) -> None:
         self.name = builder.target.name
         self.builder = builder
@@ -62,6 +63,12 @@ class Closed:
         self.given_total = given_total
         self.arguments = builder.arguments
         self.values = builder.sizes
+        self.space = space
+
+    def draw(self, random: Random) -> dict[str, int]:
+        """Random arguments that keep the rules."""
+        point = self.space.draw(random, [name for name in arguments(self.total) if name not in self.space.fixed])
+        return point if point is not None else self.values
 
     @property
     def total(self) -> Poly:
@@ -134,6 +141,7 @@ class _Derivation:
             checked.with_values(self.space, self.builder.sizes),
             switches(self.begun),
             _total(self.begun.default),
+            self.space,
         )
 
     def checked(self, checks: int) -> tuple[list[Derived], Checked]:

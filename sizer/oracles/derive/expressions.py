@@ -108,7 +108,10 @@ def quotient(dividend: Poly, divisor: Poly) -> Poly | None:
 
 
 def floor_quotient(dividend: Poly, divisor: Poly) -> Poly:
-    """`dividend // divisor`, rounded down."""
+    """`dividend // divisor`, rounded down; `(x + m - 1) // m` is x/m rounded up."""
+    up = dividend - divisor + 1
+    if len(up.terms) < len(dividend.terms) and len(divisor.terms) == 1 and is_whole(up):
+        return raised(up / divisor)
     exact = quotient(dividend, divisor)
     if exact is not None:
         return floored(exact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from sizer.oracles.derive.fit import Fitter
 
 # Members of one pattern with more different shapes than this follow no rule that is looked for.
 MAX_CLASSES = 64
+NUMBER = re.compile(r"\d+")
 
 
 class Sample(NamedTuple):
@@ -73,12 +75,34 @@ def folded(name: str) -> tuple[str, tuple[int, ...]]:
     return ".".join("{}" if part.isdecimal() else part for part in parts), indices
 
 
+def deeply_folded(name: str) -> str:
+    """A name without any number in it: those inside of words too.
+
+    >>> deeply_folded("rnn.weight_ih_l1_reverse")
+    'rnn.weight_ih_l{}_reverse'
+    """
+    return NUMBER.sub("{}", name)
+
+
+def numbers(name: str) -> tuple[int, ...]:
+    """The numbers that `deeply_folded` takes out."""
+    return tuple(map(int, NUMBER.findall(name)))
+
+
 def groups(samples: Sequence[Sample], fitter: Fitter) -> list[Derived]:
     """The tensors of all samples, folded; `Inexpressible` where one follows no expression."""
-    patterns: dict[str, dict[str, None]] = {}
+    shallow: dict[str, dict[str, None]] = {}
+    often: dict[str, int] = {}
     for sample in samples:
         for name in sample.tensors:
-            patterns.setdefault(folded(name)[0], {})[name] = None
+            shallow.setdefault(folded(name)[0], {})[name] = None
+        for pattern in {folded(name)[0] for name in sample.tensors}:
+            often[pattern] = often.get(pattern, 0) + 1
+    patterns: dict[str, dict[str, None]] = {}
+    for pattern, names in shallow.items():
+        # A number inside of a word is an index where the words come and go.
+        deep = often[pattern] < len(samples) and NUMBER.search(pattern)
+        patterns.setdefault(deeply_folded(pattern) if deep else pattern, {}).update(names)
     return [
         derived
         for pattern, names in patterns.items()
@@ -93,7 +117,7 @@ def _of_pattern(
     fitter: Fitter,
 ) -> list[Derived]:
     present = {name: [s for s in samples if name in s.tensors] for name in names}
-    names = sorted(names, key=lambda name: (-len(present[name]), folded(name)[1]))
+    names = sorted(names, key=lambda name: (-len(present[name]), numbers(name)))
     classes: list[tuple[tuple[Poly, ...], list[str]]] = []
     for name in names:
         for shape, members in classes:
@@ -151,26 +175,36 @@ def _counted(
         times = fitter.count(series)
         if times is None:
             raise Inexpressible(pattern, "how often it stands", series)
-        levels = _levels(samples, lists, fitter, times)
+        name, depth = _literal(lists)
+        levels = _levels(samples, lists, fitter, times, depth)
         last = next(i for i in range(len(lists) - 1, -1, -1) if lists[i])
         tied_to = samples[last].tensors[lists[last][0]].tied_to if tied else None
-        found.append(Derived(pattern, shape, times, levels, tied_to and folded(tied_to)[0], tuple(lists[0])))
+        found.append(Derived(name, shape, times, levels, tied_to and folded(tied_to)[0], tuple(lists[0])))
     return found
 
 
+def _literal(lists: list[list[str]]) -> tuple[str, list[int]]:
+    """The name with the numbers that never change written out, and the places of those that do."""
+    every = [name for mine in lists for name in mine]
+    indices = [numbers(name) for name in every]
+    varying = [place for place in range(len(indices[0])) if len({entry[place] for entry in indices}) > 1]
+    first, *pieces = NUMBER.split(every[0])
+    filled = ("{}" if place in varying else str(index) for place, index in enumerate(indices[0]))
+    return first + "".join(index + piece for index, piece in zip(filled, pieces, strict=True)), varying
+
+
 def _levels(
-    samples: Sequence[Sample], lists: list[list[str]], fitter: Fitter, times: Poly
+    samples: Sequence[Sample], lists: list[list[str]], fitter: Fitter, times: Poly, depth: list[int]
 ) -> tuple[Poly, ...]:
     """How many indices each `{}` has, where the members are all their combinations."""
-    depth = len(folded(next(m for m in lists if m)[0])[1])
-    if depth == 1:
-        return (times,)
-    sets = [[{folded(n)[1][level] for n in mine} for level in range(depth)] for mine in lists]
+    if len(depth) <= 1:
+        return (times,) * len(depth)
+    sets = [[{numbers(n)[level] for n in mine} for level in depth] for mine in lists]
     if any(prod(len(x) for x in levels) != len(mine) for levels, mine in zip(sets, lists, strict=True)):
         return (times,)
     levels = []
-    for level in range(depth):
-        found = fitter.count([(s.point, len(x[level])) for s, x in zip(samples, sets, strict=True)])
+    for place in range(len(depth)):
+        found = fitter.count([(s.point, len(x[place])) for s, x in zip(samples, sets, strict=True)])
         if found is None:
             return (times,)
         levels.append(found)

@@ -6,7 +6,6 @@ class of transformers. Nothing in a configuration leads to an import.
 
 from __future__ import annotations
 
-import enum
 import importlib
 import inspect
 import os
@@ -17,7 +16,7 @@ from typing import Any
 
 from sizer.core.record import Record
 from sizer.errors import BadInput, MissingExtra, UnknownName, clip
-from sizer.oracles.derive.config_objects import Settings, config_fields, is_config_class, new_config
+from sizer.oracles.derive.config_objects import Settings, config_fields, is_config_class, new_config, real
 
 # Values that a number of arguments may have; a configuration with more is no configuration.
 MAX_ARGUMENTS = 2_000
@@ -114,11 +113,11 @@ def _of_callable(name: str, found: Any, given: Mapping[str, Any], config_class: 
     def from_arguments(filled: dict[str, Any]) -> Any:
         positional, named = [], {}
         for key, value in filled.items():
-            real = _real(hints.get(key), value, values.get(key))
+            filling = real(hints.get(key), value)
             if key in parameters and _positional(parameters[key]):
-                positional.append(real)
+                positional.append(filling)
             else:
-                named[key] = real
+                named[key] = filling
         return found(*positional, **named)
 
     return Target(name, found.__module__, values, from_arguments, hints)
@@ -183,25 +182,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(entry) for key, entry in value.items()}
     return value
-
-
-def _real(hint: Any, value: Any, default: Any) -> Any:
-    """A plain value as the argument's annotation wants it: a dataclass, an enum, a tuple."""
-    if isinstance(value, Mapping) and is_config_class(hint):
-        return new_config(hint, dict(value))
-    if isinstance(hint, type) and issubclass(hint, enum.Enum) and not isinstance(value, enum.Enum):
-        return member(hint, value)
-    if isinstance(value, list) and "tuple" in str(hint).lower():
-        return tuple(value)
-    return value
-
-
-def member(kind: type[enum.Enum], value: Any) -> Any:
-    """The member of an enumeration of that name or value."""
-    for entry in kind:
-        if value in (entry.name, entry.value):
-            return entry
-    raise UnknownName(kind.__name__, str(value), [entry.name for entry in kind])
 
 
 def _positional(parameter: inspect.Parameter) -> bool:
