@@ -87,7 +87,7 @@ def closed_form(tensors: list[Derived]) -> ClosedForm:
         each = prod(inner, start=tensor.each)
         if outer * prod(inner, start=constant(1)) != tensor.times:
             outer, each = tensor.times, tensor.each
-        key = tensor.name.partition(".{}")[0], outer
+        key = stem(tensor.name), outer
         if key not in groups:
             order.append(len(groups))
             groups[key] = Group(key[0], outer, each)
@@ -101,10 +101,19 @@ def modules(closed: Closed) -> dict[str, Poly]:
     found: dict[str, Poly] = {}
     for tensor in closed.tensors:
         if tensor.tied_to is None:
-            stem, repeated, _ = tensor.name.partition(".{}")
-            name = stem if repeated else stem.rpartition(".")[0] or stem
+            name = stem(tensor.name)
             found[name] = found.get(name, constant(0)) + tensor.each * tensor.times
     return found
+
+
+def stem(name: str) -> str:
+    """The part of a model that a tensor is counted with: what repeats, or its module.
+
+    >>> stem("h.{}.mlp.weight"), stem("rnn.weight_l{}"), stem("head.weight")
+    ('h', 'rnn', 'head')
+    """
+    before, repeated, _ = name.partition("{}")
+    return before[:-1] if repeated and before.endswith(".") else before.rpartition(".")[0] or before or name
 
 
 def _written(closed: Closed, path: str) -> int:

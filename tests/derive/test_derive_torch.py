@@ -102,3 +102,122 @@ def test_a_module_of_a_user(name: str, config: dict[str, Any], expected: str) ->
     assert_equal(found, expected)
     assert found["checked"]["points"] == 20
     assert found["fixed"] == []
+
+
+def test_a_boolean_that_removes_tensors() -> None:
+    (found,) = [s for s in document("user_modules:Attention")["switches"] if s["argument"] == "bias"]
+
+    assert (found["value"], found["other"]) == (True, False)
+    assert found["removes"] == ["attn.in_proj_bias", "attn.out_proj.bias"]
+
+
+def test_a_word_that_changes_tensors() -> None:
+    (found,) = [s for s in document("user_modules:Tagger", cell="gru")["switches"] if s["argument"] == "cell"]
+
+    assert (found["value"], found["other"]) == ("gru", "lstm")
+    assert "rnn.weight_ih_l0" in found["changes"]
+
+
+def test_what_must_divide_is_named() -> None:
+    rules = document("user_modules:Attention")["rules"]
+
+    assert rules == ["num_heads divides embed_dim: the module refuses others"]
+
+
+def test_equal_widths_stay_equal() -> None:
+    """Between equal widths there is no shortcut, and the formula says that it takes them as equal."""
+    found = document("user_modules:Residual")
+
+    assert_equal(found, "(widths_0**2 + widths_0*widths_2)*kernel**2/groups + widths_0*widths_2")
+    assert any("widths_0" in rule and "widths_1" in rule for rule in found["rules"])
+
+
+def test_what_has_no_expression_is_fixed_and_shown() -> None:
+    found = document("user_modules:Stages")
+
+    (fixed,) = found["fixed"]
+    assert (fixed["argument"], fixed["value"]) == ("stages", 3)
+    assert "stages" in fixed["seen"]
+    assert_equal(found, "2*base**2*(1 + 4 + 16)")
+
+
+ERRORS = [
+    ("nothing", {}, "names no module"),
+    ("no_such_module:Net", {}, "no module 'no_such_module'"),
+    ("user_modules:Nett", {}, "did you mean 'Net' or"),
+    ("user_modules:CONSTANT", {}, "is of type int, not a class"),
+    ("user_modules:number", {}, "returns an object of type int, not a torch.nn.Module"),
+    ("user_modules:Needs", {}, "needs width, depth, which have no default"),
+    ("user_modules:Needs", {"width": 3}, "needs depth"),
+    ("user_modules:Needs", {"widht": 3, "depth": 1}, "did you mean 'width'?"),
+    ("user_modules:Net", {"d_modle": 3}, "did you mean 'd_model'?"),
+    ("user_modules:Net", {"kind": "round"}, "no Kind named 'round'"),
+    ("user_modules:Reads", {}, "cannot be built on the meta device"),
+    ("user_modules:Hungry", {}, "over"),
+    ("user_modules:Lazy", {}, "lazy"),
+    ("user_modules:Attention", {"num_heads": 5}, "embed_dim must be divisible by num_heads"),
+    ("user_modules:Needs", {"width": "wide", "depth": 2}, "cannot be built"),
+    ("transformers:Qwen9ForCausalLM", {}, "did you mean"),
+    ("transformers:LlamaForCausalLM", {"hidden_sice": 3}, "did you mean 'hidden_size' or"),
+    ("transformers:Trainer", {}, "no model class named 'Trainer'"),
+]
+
+
+@pytest.mark.parametrize(("target", "config", "fragment"), ERRORS, ids=lambda x: str(x)[:40])
+def test_what_cannot_be_derived_says_so_in_a_line(
+    sizer_cli: Run, target: str, config: dict[str, Any], fragment: str
+) -> None:
+    code, out, err = sizer_cli("derive", target, "--config", json.dumps(config), "--timeout", "20")
+
+    assert (code, out) == (2, "")
+    assert fragment in err
+    assert err.count("\n") == 1
+    assert len(err) < 400
+
+
+def test_a_build_without_an_end(sizer_cli: Run) -> None:
+    code, _, err = sizer_cli("derive", "user_modules:Endless", "--timeout", "1")
+
+    assert code == 2
+    assert "takes over 1 s" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [
+        (["--timeout", "0"], "no time for a derivation"),
+        (["--checks", "0"], "no number of checks"),
+        (["--config", "missing.json"], "neither a JSON object nor a file"),
+        (["--config", '{"width": 3'], "not valid JSON"),
+        (["--write", "out.txt"], "ends in .py"),
+        (["--write", "/nowhere/out.py"], "cannot write"),
+        (["--config-class", "user_modules:Nothing"], "no class in user_modules named 'Nothing'"),
+    ],
+)
+def test_bad_options(sizer_cli: Run, options: list[str], fragment: str) -> None:
+    code, out, err = sizer_cli("derive", "user_modules:deep", *options)
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert fragment in err
+
+
+def test_a_configuration_never_leads_to_an_import(sizer_cli: Run, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"auto_map": {"AutoModel": "evil.Model"}, "trust_remote_code": true}')
+    code, _, err = sizer_cli("derive", "transformers:GPT2LMHeadModel", "--config", str(config))
+
+    assert code == 2
+    assert "trust_remote_code" in err
+
+
+def test_a_config_class_that_nothing_else_names() -> None:
+    found = report.report("user_modules:Untyped", config_class="user_modules:Wide").document()
+
+    assert_equal(found, "depth*(width**2 + width)")
+
+
+def test_what_a_module_prints_is_not_our_answer(sizer_cli: Run) -> None:
+    code, out, err = sizer_cli("derive", "user_modules:Noisy", "-q")
+
+    assert (code, err) == (0, "")
+    assert "building" not in out

@@ -169,6 +169,12 @@ class Pydantic(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(cfg.width, cfg.width // 2) for _ in range(cfg.depth))
 
 
+class Untyped(nn.Module):
+    def __init__(self, args) -> None:  # type: ignore[no-untyped-def]
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(args.width, args.width) for _ in range(args.depth))
+
+
 class Book(nn.Module):
     """A dictionary of settings without an annotation."""
 

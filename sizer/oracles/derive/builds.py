@@ -28,6 +28,7 @@ MAX_BUILDS = 3_000
 LONGEST_LIST = 64
 
 # Modules of torch whose own sums and ranges over our arguments are worth watching.
+_OF_TRANSFORMERS = ("transformers.modeling_rope_utils",)
 _OF_TORCH = ("torch.nn.modules.rnn", "torch.nn.modules.transformer", "torch.nn.modules.conv")
 
 
@@ -100,9 +101,8 @@ class Builder:
 
         def wanted(name: str) -> bool:
             if package == "transformers":
-                return name.startswith("transformers.models.") and (
-                    ".modeling_" in name or ".configuration_" in name
-                )
+                own = name.startswith("transformers.models.")
+                return (own and (".modeling_" in name or ".configuration_" in name)) or name in _OF_TRANSFORMERS
             return name == package or name.startswith(package + ".") or name in _OF_TORCH
 
         with watching(wanted):
@@ -155,7 +155,8 @@ def _tensors(module: Any, name: str) -> list[Found]:
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        raise BadInput(f"{clip(name)} returns a {type(module).__name__}, not a torch.nn.Module")
+        kind = next(k for k in type(module).__mro__ if k.__module__ != Word.__module__).__name__
+        raise BadInput(f"{clip(name)} returns an object of type {kind}, not a torch.nn.Module")
     try:
         return oracle.tensors(module)
     except (RuntimeError, ValueError) as error:
@@ -233,7 +234,8 @@ def _bounded(seconds: float) -> Iterator[None]:
             raise TooMuch(f"it takes over {seconds:.0f} s")
 
         before = signal.signal(signal.SIGALRM, stop)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        # A backstop for loops that register nothing; the hooks above are to speak first.
+        signal.setitimer(signal.ITIMER_REAL, seconds + 1)
     try:
         yield
     finally:

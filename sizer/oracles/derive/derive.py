@@ -130,6 +130,14 @@ class _Derivation:
             self.drawn = 0
             found, checked = self.checked(checks)
             wrong = self.at_the_given_values(found)
+        for counted in (False, True):
+            # The pattern of the given layers is not that of fewer: those arguments stay as given.
+            letters = [n for n in self.begun.structural if self.begun.counted(n) == counted]
+            letters = [n for n in letters if n not in self.space.fixed]
+            if wrong and letters:
+                self.fix(letters, "few of it are not like the given ones", wrong)
+                found, checked = self.checked(checks)
+                wrong = self.at_the_given_values(found)
         name = clip(self.builder.target.name)
         if wrong:
             raise BadInput(f"{name}: the formula of small sizes is not that of the given ones: {wrong}")
@@ -192,14 +200,14 @@ class _Derivation:
                 f"arguments: {_shown(error, [])}"
             )
         letter = min(relevant, key=lambda name: self.begun.blame(name))
-        self.fix(letter, "it enters in a way that has no expression here", _shown(error, relevant), error.name)
+        seen = f"{error.name}: {_shown(error, relevant)}"
+        self.fix([letter], "it enters in a way that has no expression here", seen)
 
-    def fix(self, letter: str, reason: str, evidence: str, tensor: str = "") -> None:
-        """Let an argument stay as it was given, in all points from now on."""
-        where = f"{tensor}: {evidence}" if tensor else evidence
-        self.fixed.append(Fixed(letter, self.builder.sizes[letter], reason, where))
-        self.space.fixed.add(letter)
-        self.put_back([letter])
+    def fix(self, letters: list[str], reason: str, evidence: str) -> None:
+        """Let arguments stay as they were given, in all points from now on."""
+        self.fixed += [Fixed(letter, self.builder.sizes[letter], reason, evidence) for letter in letters]
+        self.space.fixed.update(letters)
+        self.put_back(letters)
 
     def put_back(self, letters: Iterable[str]) -> None:
         """Begin again where these arguments have the values that were given."""

@@ -74,7 +74,7 @@ def _nested(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, dict[st
         raise BadInput(f"{name}: its {kind.__name__} refuses these values: {clip(error)}") from None
     found: dict[str, dict[str, Any]] = {}
     for key in subs:
-        inner = getattr(whole, key, None)
+        inner = vars(whole).get(key)
         if inner is None or not dataclasses.is_dataclass(inner):
             continue
         mine = given.get(key, {})
@@ -83,7 +83,7 @@ def _nested(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, dict[st
         own = _values(type(inner), mine, f"{name}: {key}")
         # What the outer configuration sets in the inner one, where the inner one declares another value.
         for field, value in own.items():
-            actual = getattr(inner, field, value)
+            actual = vars(inner).get(field, value)
             derived = value is None or isinstance(value, dict)
             if field not in mine and not derived and type(actual) is type(value) and actual != value:
                 own[field] = plain(actual)

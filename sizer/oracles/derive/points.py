@@ -88,6 +88,12 @@ class Space:
     ) -> bool:
         """Raise an argument of the dividend to the next value that divides; else redraw the divisor."""
         own = arguments(dividend) & movable - arguments(divisor)
+        name = bare(dividend)
+        if name in own:
+            below = evaluate(divisor, point)
+            if isinstance(below, int) and below > 0:
+                point[name] += -point[name] % below
+                return True
         for name in sorted(own, key=lambda n: -point[n]):
             start = point[name]
             for step in range(STEPS):
@@ -110,7 +116,7 @@ class Space:
         sides = [(left, right), (right, left)]
         if word == "==":
             for mine, other in sides:
-                name = _bare(mine)
+                name = bare(mine)
                 value = evaluate(other, point)
                 if name in movable and isinstance(value, int) and value > 0:
                     point[name] = value
@@ -127,7 +133,7 @@ class Space:
         return False
 
 
-def _bare(poly: Poly) -> str:
+def bare(poly: Poly) -> str:
     """The argument that an expression is, where it is one alone."""
     if len(poly.terms) == 1:
         ((monomial, coefficient),) = poly.terms.items()
@@ -137,13 +143,18 @@ def _bare(poly: Poly) -> str:
 
 
 def divides(dividend: Poly, divisor: Poly, point: Point) -> bool:
+    """Whether one is a multiple of the other at a point."""
     try:
-        return Fraction(evaluate(dividend, point)) % evaluate(divisor, point) == 0
+        above, below = evaluate(dividend, point), evaluate(divisor, point)
+        if isinstance(above, int) and isinstance(below, int):
+            return above % below == 0
+        return Fraction(above) % below == 0
     except ZeroDivisionError:
         return False
 
 
 def holds(word: str, left: Poly, right: Poly, point: Point) -> bool:
+    """Whether a comparison comes out as that word says."""
     try:
         a, b = evaluate(left, point), evaluate(right, point)
     except ZeroDivisionError:
@@ -151,22 +162,29 @@ def holds(word: str, left: Poly, right: Poly, point: Point) -> bool:
     return {"==": a == b, "!=": a != b, "<": a < b, ">": a > b}[word]
 
 
-def windows(base: Point, counts: Iterable[str], *, around: Point | None = None) -> dict[str, tuple[int, int]]:
+def windows(
+    base: Point, counts: Iterable[str], trace: Trace, *, around: Point | None = None
+) -> dict[str, tuple[int, int]]:
     """Where each argument is drawn: small counts, and widths of a hundred or so.
+
+    Of counts, those that are less than half of the largest stay below it: leading dense layers.
 
     With `around`, widths are drawn from their own values upwards, for modules that accept no others.
     """
     counted = set(counts)
+    most = max((base[name] for name in counted if name in base and "expert" not in name), default=0)
+    heads = {bare(divisor) for _, divisor in trace.divisions}
     found: dict[str, tuple[int, int]] = {}
     for name, value in base.items():
         if value <= 0:
             found[name] = (value, 3)
         elif name in counted:
-            found[name] = (1, 4) if value <= 4 else (6, 12)
+            found[name] = (1, 4) if value <= 4 or 2 * value <= most else (5, 9)
         elif around is not None:
             found[name] = (around[name], 2 * around[name] + 3)
-        elif value <= 4:
-            found[name] = (1, 5)
+        elif name in heads or value <= 4:
+            # What divides a width stays small, so that the width has room.
+            found[name] = (1, 12 if value > 4 else 5)
         elif value <= 24:
             found[name] = (1, 2 * value + 3)
         else:

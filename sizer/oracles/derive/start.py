@@ -68,7 +68,7 @@ class Start:
         samples = [base]
         for name in names:
             # A pattern over many layers shows in few of their counts.
-            wide = self.space.windows[name][1] > 12 and name in self.structural
+            wide = self.space.windows[name][1] > 9 and name in self.structural
             for moved in self.moved(name, 3 * PROBES if wide else PROBES):
                 moves.append((base.point, moved.point))
                 samples.append(moved)
@@ -124,8 +124,11 @@ class Start:
 
     def blame(self, name: str) -> tuple[bool, bool, int]:
         """Which of several arguments is fixed first: structural ones that no range counts, small ones."""
-        counted = any(name in arguments(poly) for poly in self.trace.counts)
-        return name not in self.structural, counted, self.builder.sizes[name]
+        return name not in self.structural, self.counted(name), self.builder.sizes[name]
+
+    def counted(self, name: str) -> bool:
+        """Whether the module says with it how often something is made."""
+        return any(name in arguments(poly) for poly in self.trace.counts)
 
     def explained(self, found: Iterable[Derived]) -> list[str]:
         """The rules between arguments that occur in a formula, as sentences."""
@@ -173,7 +176,23 @@ def start(builder: Builder, random: Random) -> Start:
     _drop_needless(begun)
     begun.probe()
     _recount(begun, counts)
+    _as_given(begun)
     return begun
+
+
+def _as_given(begun: Start) -> None:
+    """Put the arguments that change nothing back to their given values, where they may matter after all."""
+    space, given = begun.space, begun.builder.sizes
+    idle = [n for n in space.windows if n not in begun.relevant and n not in begun.stuck and space.base[n] != given[n]]
+    for letters in (idle, *([n] for n in idle)):
+        wanted = {**space.base, **{letter: given[letter] for letter in letters}}
+        point = space.repaired(wanted, begun.random, set(begun.relevant) - space.fixed)
+        if point is None or begun.sample(point) is None:
+            continue
+        space.base = point
+        begun.moves, begun.samples = begun.probed([n for n in begun.relevant if n not in space.fixed])
+        if letters == idle:
+            break
 
 
 def _first(builder: Builder, given: Point) -> tuple[list[Found], Trace]:
@@ -195,11 +214,11 @@ def _small(
 ) -> Start:
     """A base point of small sizes, or near the given ones where the module accepts no smaller."""
     for around, pinned in ((None, False), (None, True), (given, False), (given, True)):
-        space = Space(given, windows(given, counts, around=around), trace, pinned=pinned)
+        space = Space(given, windows(given, counts, trace, around=around), trace, pinned=pinned)
         names = [n for n in space.free() if given[n] > 0 and not IDS.search(n)]
         for attempt in range(TRIES // 2):
-            # First all arguments, then the wide ones and counts alone, which make a build slow.
-            chosen = names if attempt < TRIES // 4 else [n for n in names if n in counts or given[n] > 24]
+            # First the wide ones and counts alone, which make a build slow; then all.
+            chosen = [n for n in names if n in counts or given[n] > 24] if attempt < TRIES // 4 else names
             point = space.draw(random, chosen)
             if point is None:
                 continue
@@ -210,7 +229,7 @@ def _small(
             space.base = point
             merged = Space(point, space.windows, again)
             return Start(builder, random, default, merged, again)
-    space = Space(given, windows(given, counts, around=given), trace)
+    space = Space(given, windows(given, counts, trace, around=given), trace)
     return Start(builder, random, default, space, trace)
 
 
@@ -248,7 +267,7 @@ def _recount(begun: Start, counts: set[str]) -> None:
     """Windows again, now that it is known which arguments count."""
     given = begun.builder.sizes
     for name in begun.structural - counts:
-        low, high = (1, 4) if given[name] <= 4 else (6, 12)
+        low, high = (1, 4) if given[name] <= 4 else (5, 9)
         begun.space.windows[name] = (min(low, max(given[name], 0)), high)
 
 

@@ -61,7 +61,7 @@ def target(name: str, given: Mapping[str, Any], config_class: str | None = None)
         return hugging(attribute, given)
     found = imported(name)
     if not callable(found):
-        raise BadInput(f"{clip(name)} is a {type(found).__name__}, not a class or a function that builds a module")
+        raise BadInput(f"{clip(name)} is of type {type(found).__name__}, not a class or a function that builds a module")
     return _of_callable(name, found, given, imported(config_class) if config_class else None)
 
 
