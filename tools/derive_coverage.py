@@ -103,11 +103,11 @@ def page(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# Text models of transformers, derived from their modules",
         "",
-        f"{len(good)} of {len(rows)} model types have a formula that is equal to the module, shape by shape, at "
+        f"{len(good)} of {len(rows)} model types have a formula that is equal to the module, by shapes, at "
         f"{CHECKS} random configurations that its derivation had not seen, and at the class's defaults.",
-        f"Half of them took under {seconds[len(seconds) // 2]:.0f} s, the slowest {seconds[-1]:.0f} s, and all "
+        f"Half of them took under {seconds[len(seconds) // 2]:.0f} s, the slowest {seconds[-1]:.0f} s, all "
         f"{sum(row['seconds'] for row in rows) / 120:.0f} minutes in two processes of a shared machine.",
-        "The file is written by `tools/derive_coverage.py`. Fixed are arguments that the formula does not vary.",
+        "The file is written by `tools/derive_coverage.py`. Fixed arguments keep their values in the formula.",
         "",
         "| model type | class | seconds | fixed, or why there is no formula |",
         "| --- | --- | ---: | --- |",
@@ -116,7 +116,9 @@ def page(rows: list[dict[str, Any]]) -> str:
         said = f"**none:** {row['error']}" if "error" in row else ", ".join(row["fixed"])
         if row.get("given"):
             said = f"from a measured configuration, since the defaults cannot be built. {said}".strip()
-        lines.append(f"| {row['model_type']} | {row['cls']} | {row['seconds']:.0f} | {said.replace('|', '/')} |")
+        lines.append(
+            f"| {row['model_type']} | {row['cls']} | {row['seconds']:.0f} | {said.replace('|', '/')} |"
+        )
     return "\n".join(lines) + "\n"
 
 

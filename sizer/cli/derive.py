@@ -13,10 +13,16 @@ from sizer.report.report import Report
 
 @click.command("derive", cls=Command)
 @click.argument("target", metavar="TARGET")
-@click.option("--config", metavar="JSON|FILE", help="Values of its arguments; the others keep their defaults.")
-@click.option("--config-class", metavar="MODULE:NAME", help="The class of its one argument, if nothing says it.")
+@click.option(
+    "--config", metavar="JSON|FILE", help="Values of its arguments; the others keep their defaults."
+)
+@click.option(
+    "--config-class", metavar="MODULE:NAME", help="The class of its one argument, if nothing says it."
+)
 @click.option("--timeout", type=float, default=120.0, show_default=True, metavar="SECONDS", help="At most.")
-@click.option("--checks", type=int, default=20, show_default=True, metavar="N", help="Fresh points to check at.")
+@click.option(
+    "--checks", type=int, default=20, show_default=True, metavar="N", help="Fresh points to check at."
+)
 @click.option("--seed", type=int, default=20, show_default=True, metavar="N", help="Of the random points.")
 @click.option("--tensors", is_flag=True, help="List the tensors with their shapes.")
 @click.option("--write", metavar="FILE.py", help="Write an architecture file of sizer.")

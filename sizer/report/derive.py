@@ -154,7 +154,9 @@ def _view(closed: Closed, form: ClosedForm, tensors: bool, write: str | None, re
                 t.name.replace("{}", "*"),
                 "[" + ", ".join(p.text() for p in t.shape) + "]",
                 t.times.text(),
-                f"is {t.tied_to.replace('{}', '*')}" if t.tied_to else f"{evaluate(t.each * t.times, values):,}",
+                f"is {t.tied_to.replace('{}', '*')}"
+                if t.tied_to
+                else f"{evaluate(t.each * t.times, values):,}",
             )
             for t in closed.tensors
         ]
@@ -163,7 +165,9 @@ def _view(closed: Closed, form: ClosedForm, tensors: bool, write: str | None, re
         blocks = [row(f"{label(g, form)}, each", g.each) for g in form.groups]
         parts = [row(name, poly) for name, poly in modules(closed).items()]
         table = Table(
-            ("part", "formula", "params"), [*blocks, *parts, row("total", form.total, form.text())], numbers=(2,)
+            ("part", "formula", "params"),
+            [*blocks, *parts, row("total", form.total, form.text())],
+            numbers=(2,),
         )
     below = legend_lines(closed, form)
     below += [f"assumes {rule}" for rule in closed.rules]
@@ -236,7 +240,12 @@ def _document(closed: Closed, form: ClosedForm, total: str, write: str | None) -
         "tensors": _records(closed),
         "rules": closed.rules,
         "fixed": [
-            {"argument": closed.arguments[f.letter].spelled, "value": f.value, "reason": f.reason, "seen": f.evidence}
+            {
+                "argument": closed.arguments[f.letter].spelled,
+                "value": f.value,
+                "reason": f.reason,
+                "seen": f.evidence,
+            }
             for f in closed.fixed
         ],
         "switches": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field
-from typing import Optional
+from itertools import pairwise
 
 import torch
 from pydantic import BaseModel
@@ -35,7 +35,7 @@ class Rounded(nn.Module):
 
 def mlp(sizes: list[int] = [784, 256, 128, 10], bias: bool = True) -> nn.Module:  # noqa: B006
     layers: list[nn.Module] = []
-    for a, b in zip(sizes, sizes[1:], strict=False):
+    for a, b in pairwise(sizes):
         layers += [nn.Linear(a, b, bias=bias), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -48,7 +48,11 @@ class Double(nn.Module):
     def __init__(self, a: int, b: int) -> None:
         super().__init__()
         self.block = nn.Sequential(
-            nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(), nn.Conv2d(b, b, 3, padding=1), nn.BatchNorm2d(b)
+            nn.Conv2d(a, b, 3, padding=1),
+            nn.BatchNorm2d(b),
+            nn.ReLU(),
+            nn.Conv2d(b, b, 3, padding=1),
+            nn.BatchNorm2d(b),
         )
 
 
@@ -59,8 +63,8 @@ class UNet(nn.Module):
         super().__init__()
         widths = [base * 2**i for i in range(3)]
         self.stem = Double(in_channels, widths[0])
-        self.down = nn.ModuleList(Double(a, b) for a, b in zip(widths, widths[1:], strict=False))
-        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in zip(widths, widths[1:], strict=False))
+        self.down = nn.ModuleList(Double(a, b) for a, b in pairwise(widths))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in pairwise(widths))
         self.join = nn.ModuleList(Double(2 * a, a) for a in widths[:-1])
         self.head = nn.Conv2d(widths[0], classes, 1)
 
@@ -72,14 +76,16 @@ class Residual(nn.Module):
         super().__init__()
         self.convs = nn.ModuleList()
         self.shortcuts = nn.ModuleList()
-        for a, b in zip(widths, widths[1:], strict=False):
+        for a, b in pairwise(widths):
             self.convs.append(nn.Conv2d(a, b, kernel, padding=kernel // 2, groups=groups, bias=False))
             if a != b:
                 self.shortcuts.append(nn.Conv2d(a, b, 1, bias=False))
 
 
 class Attention(nn.Module):
-    def __init__(self, embed_dim: int = 64, num_heads: int = 4, kdim: Optional[int] = None, bias: bool = True) -> None:
+    def __init__(
+        self, embed_dim: int = 64, num_heads: int = 4, kdim: int | None = None, bias: bool = True
+    ) -> None:
         super().__init__()
         self.attn = nn.MultiheadAttention(embed_dim, num_heads, kdim=kdim, vdim=kdim, bias=bias)
 
@@ -134,8 +140,8 @@ class NetConfig:
     d_model: int = 64
     n_layers: int = 3
     n_heads: int = 4
-    n_kv_heads: Optional[int] = None
-    d_ff: Optional[int] = None
+    n_kv_heads: int | None = None
+    d_ff: int | None = None
     kind: Kind = Kind.PLAIN
     vocab: int = 500
     extra: tuple[int, ...] = (8, 4)
@@ -187,14 +193,18 @@ class Book(nn.Module):
 class Sparse(nn.Module):
     """The first layers dense, the others of experts, every second of them with a norm."""
 
-    def __init__(self, d: int = 32, layers: int = 12, dense: int = 2, experts: int = 8, d_ff: int = 48) -> None:
+    def __init__(
+        self, d: int = 32, layers: int = 12, dense: int = 2, experts: int = 8, d_ff: int = 48
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList()
         for i in range(layers):
             if i < dense:
                 self.layers.append(nn.ModuleDict({"mlp": nn.Linear(d, d_ff, bias=False)}))
                 continue
-            layer = nn.ModuleDict({"experts": nn.ModuleList(nn.Linear(d, d_ff, bias=False) for _ in range(experts))})
+            layer = nn.ModuleDict(
+                {"experts": nn.ModuleList(nn.Linear(d, d_ff, bias=False) for _ in range(experts))}
+            )
             layer["router"] = nn.Linear(d, experts, bias=False)
             self.layers.append(layer)
         self.norms = nn.ModuleDict({str(i): nn.LayerNorm(d, bias=False) for i in range(layers) if i % 2 == 1})
@@ -238,7 +248,9 @@ class Stages(nn.Module):
 
     def __init__(self, base: int = 4, stages: int = 3) -> None:
         super().__init__()
-        self.stages = nn.ModuleList(nn.Linear(base * 2**i, base * 2 ** (i + 1), bias=False) for i in range(stages))
+        self.stages = nn.ModuleList(
+            nn.Linear(base * 2**i, base * 2 ** (i + 1), bias=False) for i in range(stages)
+        )
 
 
 class Noisy(nn.Module):

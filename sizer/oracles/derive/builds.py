@@ -69,10 +69,11 @@ class Builder:
         self.builds = 0
         leaves = list(_leaves(target.values, ()))
         if len(leaves) > MAX_ARGUMENTS:
-            raise BadInput(f"{clip(target.name)} has {len(leaves):,} arguments; over {MAX_ARGUMENTS:,} are too many")
+            raise BadInput(
+                f"{clip(target.name)} has {len(leaves):,} arguments; over {MAX_ARGUMENTS:,} are too many"
+            )
         self.arguments = {
-            letter: Argument(letter, path, value)
-            for letter, (path, value) in _lettered(leaves).items()
+            letter: Argument(letter, path, value) for letter, (path, value) in _lettered(leaves).items()
         }
         self._known: dict[tuple[tuple[str, Any], ...], list[Found] | str] = {}
 
@@ -102,7 +103,9 @@ class Builder:
         def wanted(name: str) -> bool:
             if package == "transformers":
                 own = name.startswith("transformers.models.")
-                return (own and (".modeling_" in name or ".configuration_" in name)) or name in _OF_TRANSFORMERS
+                return (
+                    own and (".modeling_" in name or ".configuration_" in name)
+                ) or name in _OF_TRANSFORMERS
             return name == package or name.startswith(package + ".") or name in _OF_TORCH
 
         with watching(wanted):
@@ -112,7 +115,9 @@ class Builder:
         self.check_time()
         self.builds += 1
         if self.builds > MAX_BUILDS:
-            raise BadInput(f"{clip(self.target.name)}: over {MAX_BUILDS:,} builds say no formula; fix more arguments")
+            raise BadInput(
+                f"{clip(self.target.name)}: over {MAX_BUILDS:,} builds say no formula; fix more arguments"
+            )
         return _tensors(self._module(point, trace), self.target.name)
 
     def kinds(self) -> dict[str, str]:
@@ -121,6 +126,13 @@ class Builder:
 
         module = self._module({}, None)
         return {folded(name)[0]: type(part).__name__ for name, part in module.named_modules()}
+
+    def filled(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all arguments at a point, as the target's `make` takes them."""
+        values: dict[str, Any] = copy.deepcopy(self.target.values)
+        for letter, value in point.items():
+            _set(values, self.arguments[letter].path, value)
+        return values
 
     def _module(self, point: Mapping[str, Any], trace: Trace | None) -> Any:
         values = copy.deepcopy(self.target.values)
@@ -146,7 +158,7 @@ class Builder:
         """Stop where the time is used up."""
         if time.monotonic() > self.deadline:
             raise BadInput(
-                f"{clip(self.target.name)}: no formula after {self.timeout:.0f} s and {self.builds:,} builds; "
+                f"{clip(self.target.name)}: no formula after {self.timeout:.0f} s, {self.builds:,} builds; "
                 "give more time with --timeout, or smaller sizes with --config"
             )
 
@@ -250,7 +262,9 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, dict):
         for key, entry in value.items():
             yield from _leaves(entry, (*path, key))
-    elif isinstance(value, list) and any(type(e) in (int, list) for e in value) and len(value) <= LONGEST_LIST:
+    elif (
+        isinstance(value, list) and any(type(e) in (int, list) for e in value) and len(value) <= LONGEST_LIST
+    ):
         for index, entry in enumerate(value):
             yield from _leaves(entry, (*path, index))
     else:

@@ -23,7 +23,7 @@ class Checked(Record):
     agrees at all of them. `wrong`: a point where it did not agree.
     """
 
-    __slots__ = ("bound", "points", "polynomial", "refused", "wrong", "total")
+    __slots__ = ("bound", "points", "polynomial", "refused", "total", "wrong")
 
     def __init__(
         self,
@@ -97,4 +97,3 @@ def differing(found: Iterable[Derived], sample: Sample) -> str:
 def _whole(poly: Poly, point: Point) -> int:
     value = evaluate(poly, point)
     return int(value) if value == int(value) else -1
-

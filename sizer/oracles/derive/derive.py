@@ -10,7 +10,7 @@ from typing import Any
 from sizer.core.poly import Poly
 from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
-from sizer.oracles.derive.builds import Builder, Refused, TooMuch
+from sizer.oracles.derive.builds import Builder, TooMuch
 from sizer.oracles.derive.check import Checked, check, differing
 from sizer.oracles.derive.expressions import Point, arguments, constant
 from sizer.oracles.derive.fit import Fitter
@@ -67,7 +67,9 @@ class Closed:
 
     def draw(self, random: Random) -> dict[str, int]:
         """Random arguments that keep the rules."""
-        point = self.space.draw(random, [name for name in arguments(self.total) if name not in self.space.fixed])
+        point = self.space.draw(
+            random, [name for name in arguments(self.total) if name not in self.space.fixed]
+        )
         return point if point is not None else self.values
 
     @property
@@ -98,7 +100,9 @@ def derive(
     try:
         return _Derivation(builder, Random(seed)).run(checks)
     except TooMuch as error:
-        raise BadInput(f"{clip(name)}: a build is too large: {error}; give smaller sizes with --config") from None
+        raise BadInput(
+            f"{clip(name)}: a build is too large: {error}; give smaller sizes with --config"
+        ) from None
 
 
 class _Derivation:
@@ -125,7 +129,9 @@ class _Derivation:
             given = self.given_sample()
             if all(given.point[f.letter] == self.space.base[f.letter] for f in self.fixed):
                 self.samples.append(given)
-            self.moves, again = self.begun.probed([n for n in self.begun.relevant if n not in self.space.fixed])
+            self.moves, again = self.begun.probed(
+                [n for n in self.begun.relevant if n not in self.space.fixed]
+            )
             self.samples += again
             self.drawn = 0
             found, checked = self.checked(checks)
@@ -164,7 +170,9 @@ class _Derivation:
             self.samples.append(checked.wrong)
         name = clip(self.builder.target.name)
         if checked.wrong is None:
-            raise BadInput(f"{name}: it accepts too few combinations of its arguments: {self.begun.last_refusal}")
+            raise BadInput(
+                f"{name}: it accepts too few combinations of its arguments: {self.begun.last_refusal}"
+            )
         raise BadInput(
             f"{name}: no expression holds at fresh points: {differing(found, checked.wrong)}; "
             "fix arguments with --config"
@@ -217,7 +225,9 @@ class _Derivation:
         if point is not None and self.begun.sample(point) is not None:
             self.space.base = point
         base = self.space.base
-        self.samples = [s for s in self.samples if all(s.point[f.letter] == base[f.letter] for f in self.fixed)]
+        self.samples = [
+            s for s in self.samples if all(s.point[f.letter] == base[f.letter] for f in self.fixed)
+        ]
         self.moves, again = self.begun.probed([n for n in self.begun.relevant if n not in self.space.fixed])
         self.drawn = len(self.samples)
         self.samples += again
@@ -231,7 +241,7 @@ class _Derivation:
                 refused += 1
                 if refused > 6 * wanted:
                     raise BadInput(
-                        f"{clip(self.builder.target.name)}: it accepts too few combinations of its arguments: "
+                        f"{clip(self.builder.target.name)}: it accepts too few combinations of arguments: "
                         f"{self.begun.last_refusal}; fix some with --config"
                     )
                 continue
@@ -255,4 +265,3 @@ def _shown(error: Inexpressible, relevant: list[str]) -> str:
         at = ", ".join(f"{name}={point[name]}" for name in relevant[:3])
         shown.setdefault(value, f"{value} at {at}" if at else str(value))
     return f"{error.what} is {'; '.join(list(shown.values())[:4])}"
-

@@ -172,7 +172,9 @@ class Fitter:
         terms = constant(0)
         for column, coefficient in zip(library, solution, strict=True):
             if coefficient:
-                terms = terms + column * (coefficient.numerator if coefficient.denominator == 1 else coefficient)
+                terms = terms + column * (
+                    coefficient.numerator if coefficient.denominator == 1 else coefficient
+                )
         return terms if self.matches(terms, series) else None
 
 

@@ -126,7 +126,9 @@ def _of_pattern(
                 break
         else:
             if len(classes) >= MAX_CLASSES:
-                raise Inexpressible(pattern, "its shape changes with its index", _series(present[name], name, 0))
+                raise Inexpressible(
+                    pattern, "its shape changes with its index", _series(present[name], name, 0)
+                )
             classes.append((_shape(name, present[name], fitter), [name]))
     return [d for shape, members in classes for d in _counted(pattern, shape, members, samples, fitter)]
 
@@ -138,7 +140,9 @@ def _series(samples: Sequence[Sample], name: str, axis: int) -> list[tuple[Point
 def _shape(name: str, samples: Sequence[Sample], fitter: Fitter) -> tuple[Poly, ...]:
     ranks = {len(s.tensors[name].shape) for s in samples}
     if len(ranks) > 1:
-        raise Inexpressible(name, "the number of its dimensions", [(s.point, len(s.tensors[name].shape)) for s in samples])
+        raise Inexpressible(
+            name, "the number of its dimensions", [(s.point, len(s.tensors[name].shape)) for s in samples]
+        )
     shape = []
     for axis in range(ranks.pop()):
         series = _series(samples, name, axis)
@@ -167,7 +171,8 @@ def _counted(
     found = []
     for tied in (False, True):
         lists = [
-            [n for n in members if n in s.tensors and (s.tensors[n].tied_to is not None) == tied] for s in samples
+            [n for n in members if n in s.tensors and (s.tensors[n].tied_to is not None) == tied]
+            for s in samples
         ]
         if not any(lists):
             continue

@@ -12,8 +12,23 @@ from sizer.oracles.derive.target import Target, plain
 
 # Keys that say where a configuration came from or what a tokenizer does; none of them is a size.
 NOT_ARGUMENTS = frozenset(
-    ("transformers_version", "architectures", "auto_map", "model_type", "id2label", "label2id", "problem_type")
-    + ("dtype", "torch_dtype", "quantization_config", "return_dict", "output_hidden_states", "chunk_size_feed_forward")
+    (  # noqa: RUF005
+        "transformers_version",
+        "architectures",
+        "auto_map",
+        "model_type",
+        "id2label",
+        "label2id",
+        "problem_type",
+    )
+    + (
+        "dtype",
+        "torch_dtype",
+        "quantization_config",
+        "return_dict",
+        "output_hidden_states",
+        "chunk_size_feed_forward",
+    )
 )
 
 
@@ -27,7 +42,11 @@ def hugging(cls: str, given: Mapping[str, Any]) -> Target:
     transformers.logging.set_verbosity_error()
     found = getattr(transformers, cls, None)
     if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
-        names = [name for name in dir(transformers) if name.endswith(("Model", "LM", "Generation", "Classification"))]
+        names = [
+            name
+            for name in dir(transformers)
+            if name.endswith(("Model", "LM", "Generation", "Classification"))
+        ]
         raise UnknownName("model class", cls, names, hint="in transformers")
     kind = getattr(found, "config_class", None)
     if kind is None:
@@ -88,6 +107,6 @@ def _nested(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, dict[st
             if field not in mine and not derived and type(actual) is type(value) and actual != value:
                 own[field] = plain(actual)
         if getattr(type(inner), "model_type", ""):
-            own["model_type"] = type(inner).model_type
+            own["model_type"] = str(vars(type(inner))["model_type"])
         found[key] = own
     return found

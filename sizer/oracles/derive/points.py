@@ -43,17 +43,20 @@ class Space:
         """The arguments that vary."""
         return [name for name in self.windows if name not in self.fixed]
 
-    def draw(self, random: Random, vary: Iterable[str] | None = None) -> dict[str, int] | None:
+    def draw(
+        self, random: Random, vary: Iterable[str] | None = None, *, keep: bool = False
+    ) -> dict[str, int] | None:
         """A point within the windows that keeps the rules; nothing where none is found.
 
         `vary`: the arguments to draw, the others keep their base values unless a rule moves them.
+        `keep`: rather move others than those.
         """
         names = [name for name in (self.free() if vary is None else vary) if name not in self.fixed]
         point = dict(self.base)
         for name in names:
             low, high = self.windows[name]
             point[name] = random.randint(low, high)
-        kept = set(names) if vary is not None and len(names) == 1 else set()
+        kept = set(names) if keep else set()
         return self.repaired(point, random, set(self.free()) - kept) or (
             self.repaired(point, random, set(self.free())) if kept else None
         )

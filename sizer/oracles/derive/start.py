@@ -34,7 +34,9 @@ class Start:
     `moves`: pairs of points between which arguments moved.
     """
 
-    def __init__(self, builder: Builder, random: Random, default: list[Found], space: Space, trace: Trace) -> None:
+    def __init__(
+        self, builder: Builder, random: Random, default: list[Found], space: Space, trace: Trace
+    ) -> None:
         self.builder, self.random = builder, random
         self.default = default
         self.space, self.trace = space, trace
@@ -79,7 +81,7 @@ class Start:
         found: list[Sample] = []
         seen = {self.space.base[name]}
         for attempt in range(TRIES):
-            point = self.space.draw(self.random, [name])
+            point = self.space.draw(self.random, [name], keep=True)
             if point is None or point[name] in seen:
                 continue
             others = sum(point[other] != self.space.base[other] for other in point)
@@ -141,10 +143,15 @@ class Start:
             names = arguments(dividend) | arguments(divisor)
             if names & occurring and names <= set(self.space.free()) | occurring:
                 how = self.refuses(dividend, divisor)
-                lines[f"{divisor.text(ascii_only=True)} divides {dividend.text(ascii_only=True)}: {how}"] = None
+                lines[f"{divisor.text(ascii_only=True)} divides {dividend.text(ascii_only=True)}: {how}"] = (
+                    None
+                )
         for word, left, right in self.space.comparisons:
             if (arguments(left) | arguments(right)) & occurring:
-                lines[f"{left.text(ascii_only=True)} {word} {right.text(ascii_only=True)}: other tensors elsewhere"] = None
+                lines[
+                    f"{left.text(ascii_only=True)} {word} {right.text(ascii_only=True)}: "
+                    "other tensors elsewhere"
+                ] = None
         return list(lines)
 
     def refuses(self, dividend: Poly, divisor: Poly) -> str:
@@ -183,7 +190,11 @@ def start(builder: Builder, random: Random) -> Start:
 def _as_given(begun: Start) -> None:
     """Put the arguments that change nothing back to their given values, where they may matter after all."""
     space, given = begun.space, begun.builder.sizes
-    idle = [n for n in space.windows if n not in begun.relevant and n not in begun.stuck and space.base[n] != given[n]]
+    idle = [
+        n
+        for n in space.windows
+        if n not in begun.relevant and n not in begun.stuck and space.base[n] != given[n]
+    ]
     for letters in (idle, *([n] for n in idle)):
         wanted = {**space.base, **{letter: given[letter] for letter in letters}}
         point = space.repaired(wanted, begun.random, set(begun.relevant) - space.fixed)
@@ -259,8 +270,20 @@ def _drop_needless(begun: Start) -> None:
                 break
         # Other names each time: the argument counts something, and is not a switch.
         counting = rule[0] == "==" and None not in outcomes and len(set(outcomes)) == 2
-        if any(names_ != base.tensors.keys() for names_ in outcomes) and not counting:
+        if any(names_ != frozenset(base.tensors) for names_ in outcomes) and not counting:
             space.comparisons.append(rule)
+        elif rule[0] in "<>" and _differs_where_equal(begun, base, left, right):
+            space.comparisons.append(("!=", left, right))
+
+
+def _differs_where_equal(begun: Start, base: Sample, left: Poly, right: Poly) -> bool:
+    """Whether other tensors stand where two sizes are equal, such as no shortcut between equal widths."""
+    space = begun.space
+    space.comparisons.append(("==", left, right))
+    point = space.draw(begun.random, (arguments(left) | arguments(right)) & set(space.free()))
+    space.comparisons.pop()
+    sample = begun.sample(point) if point is not None else None
+    return sample is not None and sample.tensors.keys() != base.tensors.keys()
 
 
 def _recount(begun: Start, counts: set[str]) -> None:

@@ -20,7 +20,13 @@ class Switch(Record):
     __slots__ = ("added", "argument", "changed", "other", "removed", "value")
 
     def __init__(
-        self, argument: str, value: object, other: object, added: list[str], removed: list[str], changed: list[str]
+        self,
+        argument: str,
+        value: object,
+        other: object,
+        added: list[str],
+        removed: list[str],
+        changed: list[str],
     ) -> None:
         self.argument = argument
         self.value = value
@@ -43,7 +49,7 @@ def switches(begun: Start) -> list[Switch]:
             others: list[object] = [not argument.value]
         elif isinstance(argument.value, str):
             words = begun.trace.texts.get(letter, {})
-            others = [word for word in words if word != argument.value and word][:MAX_WORDS]
+            others = [*[word for word in words if word not in (argument.value, "")][:MAX_WORDS]]
         else:
             continue
         for other in others:

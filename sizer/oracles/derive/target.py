@@ -61,7 +61,9 @@ def target(name: str, given: Mapping[str, Any], config_class: str | None = None)
         return hugging(attribute, given)
     found = imported(name)
     if not callable(found):
-        raise BadInput(f"{clip(name)} is of type {type(found).__name__}, not a class or a function that builds a module")
+        raise BadInput(
+            f"{clip(name)} is of type {type(found).__name__}, not a class or a function that builds a module"
+        )
     return _of_callable(name, found, given, imported(config_class) if config_class else None)
 
 
@@ -103,11 +105,15 @@ def _of_callable(name: str, found: Any, given: Mapping[str, Any], config_class: 
         values = config_fields(kind, given, name) if kind is not Settings else dict(given)
 
         def from_config(filled: dict[str, Any]) -> Any:
-            return found(new_config(kind, filled)) if _positional(parameters[parameter]) else found(
-                **{parameter: new_config(kind, filled)}
+            return (
+                found(new_config(kind, filled))
+                if _positional(parameters[parameter])
+                else found(**{parameter: new_config(kind, filled)})
             )
 
-        return Target(name, found.__module__, values, from_config, hints if kind is Settings else _hints(kind))
+        return Target(
+            name, found.__module__, values, from_config, hints if kind is Settings else _hints(kind)
+        )
     values = _bound(name, parameters, hints, given)
 
     def from_arguments(filled: dict[str, Any]) -> Any:
@@ -132,7 +138,7 @@ def _parameters(name: str, found: Any) -> dict[str, inspect.Parameter]:
 
 def _hints(found: Any) -> dict[str, Any]:
     """Annotations, as far as they can be read."""
-    function = found.__init__ if isinstance(found, type) and "__init__" in vars(found) else found
+    function: Any = vars(found).get("__init__", found) if isinstance(found, type) else found
     try:
         return typing.get_type_hints(function)
     except Exception:
@@ -140,21 +146,24 @@ def _hints(found: Any) -> dict[str, Any]:
 
 
 def _config_parameter(
-    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], given: Mapping[str, Any], chosen: Any
+    parameters: Mapping[str, inspect.Parameter],
+    hints: Mapping[str, Any],
+    given: Mapping[str, Any],
+    chosen: Any,
 ) -> tuple[str, Any] | None:
     """The one argument that holds all others, and the class of it."""
     required = [
-        p.name for p in parameters.values() if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
     for name in required or list(parameters)[:1]:
         kind = chosen or hints.get(name)
         if (chosen or is_config_class(kind)) and (len(required) <= 1 or chosen) and name not in given:
             return name, kind
-    if len(required) == 1 and required[0] not in hints and given and required[0] not in given:
-        # An unannotated `cfg`, read as `cfg["emb_dim"]` or `cfg.emb_dim`.
-        if not set(given) & set(parameters):
-            return required[0], Settings
-    return None
+    # An unannotated `cfg`, read as `cfg["emb_dim"]` or `cfg.emb_dim`.
+    alone = len(required) == 1 and required[0] not in hints and not set(given) & set(parameters)
+    return (required[0], Settings) if alone and given else None
 
 
 def _bound(
@@ -169,7 +178,8 @@ def _bound(
     if missing:
         example = ", ".join(f'"{key}": 64' for key in missing[:4])
         raise BadInput(
-            f"{clip(name)} needs {', '.join(missing)}, which have no default; give them with --config '{{{example}}}'"
+            f"{clip(name)} needs {', '.join(missing)}, which have no default; "
+            f"give them with --config '{{{example}}}'"
         )
     values = {k: given[k] if k in given else plain(p.default) for k, p in named.items()}
     return {**values, **{k: v for k, v in given.items() if k not in named}}

@@ -41,7 +41,8 @@ class Record:
     """What a build did with its arguments.
 
     `sizes`: each whole number that was computed, by its formula. `divisions`: what divides what,
-    without a rest, and `remainders` the same by a number. `comparisons`: two formulas, and whether they are equal or which is less.
+    without a rest, and `remainders` the same by a number. `comparisons`: two
+    formulas, and whether they are equal or which is less.
     `counts`: formulas that said how often something is done. `texts`: for a text argument, the
     words that it was compared with.
     """
@@ -102,7 +103,7 @@ def _made(value: Any, poly: Poly | None, record: Record) -> Any:
 
 def _operation(name: str, rule: Callable[[Poly, Poly], Poly | None], *, swapped: bool) -> Any:
     def method(self: Any, other: Any) -> Any:
-        base = int if isinstance(self, int) else float
+        base: Any = int if isinstance(self, Whole) else float
         if not isinstance(other, int | float):
             return NotImplemented
         plain = getattr(base, name)(base(self), other)
@@ -121,8 +122,10 @@ def _divided(kind: str, *, swapped: bool) -> Any:
     """`//` and `%`: exact where they are so in this build, and then the rest is taken to be none."""
 
     def method(self: Any, other: Any) -> Any:
-        if not isinstance(other, int) or not isinstance(self, int):
-            return getattr(float, kind)(float(self), other) if isinstance(other, int | float) else NotImplemented
+        if not isinstance(other, int) or not isinstance(self, Whole):
+            return (
+                getattr(float, kind)(float(self), other) if isinstance(other, int | float) else NotImplemented
+            )
         left, right = (int(other), int(self)) if swapped else (int(self), int(other))
         above, below = _formula(other), self.poly
         if not swapped:
@@ -143,13 +146,13 @@ def _divided(kind: str, *, swapped: bool) -> Any:
 
 def _compared(kind: str) -> Any:
     def method(self: Any, other: Any) -> Any:
-        base = int if isinstance(self, int) else float
+        base: Any = int if isinstance(self, Whole) else float
         answer = getattr(base, kind)(base(self), other)
         if isinstance(other, _Number) and isinstance(answer, bool) and self.poly != other.poly:
             mine, theirs = self.plain, other.plain
             word = "==" if mine == theirs else "<" if mine < theirs else ">"
             self.record.comparisons[word, self.poly, other.poly] = None
-        elif kind in ("__eq__", "__ne__") and type(other) is int and isinstance(self, int):
+        elif kind in ("__eq__", "__ne__") and type(other) is int and isinstance(self, Whole):
             word = "==" if int(self) == other else "!="
             if len(self.poly.terms) == 1:
                 self.record.comparisons[word, self.poly, constant(other)] = None
@@ -167,7 +170,7 @@ def _power(self: Any, exponent: Any, modulo: Any = None) -> Any:
 
 
 def _raised_to(self: Any, base: Any, modulo: Any = None) -> Any:
-    plain = base ** self.plain
+    plain = base**self.plain
     return _made(plain, power(base, self.poly), self.record) if type(base) is int and base > 1 else plain
 
 

@@ -77,7 +77,11 @@ def source(closed: Closed) -> str:
             "",
         ]
     )
-    unused = [w for w in ("divide", "embedding", "layer_norm", "linear", "rms_norm", "symbol") if f"{w}(" not in text]
+    unused = [
+        w
+        for w in ("divide", "embedding", "layer_norm", "linear", "rms_norm", "symbol")
+        if f"{w}(" not in text
+    ]
     return _without(text, [*unused, *(["is_symbolic"] if "is_symbolic(" not in text else []), *_leaves(text)])
 
 
@@ -102,7 +106,9 @@ def recounted(path: str, closed: Closed, points: int = 5, seed: int = 1) -> int:
         rows = [r for r in walk(made.build(config)) if isinstance(r.leaf, Param) and r.leaf.tied_to is None]
         counted = sum(row.numel * row.copies for row in rows)
         if counted != evaluate(closed.total, point):
-            raise BadInput(f"{clip(path)} counts {counted:,} where the module has {evaluate(closed.total, point):,}")
+            raise BadInput(
+                f"{clip(path)} counts {counted:,} where the module has {evaluate(closed.total, point):,}"
+            )
     return len(tried)
 
 
@@ -133,7 +139,9 @@ class _Sizes:
                 name = self.derived.get(poly, f"axis_{len(self._axes) + 1}")
             word = f"axis_{name}" if name[:1].isdigit() else name
             taken = set(self._axes.values()) | BUILDERS
-            self._axes[poly] = word if word.isidentifier() and word not in taken else f"axis_{len(self._axes) + 1}"
+            self._axes[poly] = (
+                word if word.isidentifier() and word not in taken else f"axis_{len(self._axes) + 1}"
+            )
         return self._axes[poly]
 
     def axes(self) -> list[str]:
@@ -189,7 +197,7 @@ class _Sizes:
         if kind in ("floor", "ceiling"):
             if len(parts) == 2:
                 return f"(({self.rounded(letter.parts[0])}) // ({self.rounded(letter.parts[1])}))"
-            (over, under), = parts
+            ((over, under),) = parts
             top, below = self.code(over, owner), self.code(under, owner)
             return f"(({top}) // ({below}))" if kind == "floor" else f"(-(-({top}) // ({below})))"
         if kind == "Mod":
@@ -239,7 +247,9 @@ class _Node:
         self.children.setdefault((name, count), _Node()).add(rest, tensor, levels)
 
 
-def _lines(node: _Node, sizes: _Sizes, kinds: dict[str, str], path: tuple[str, ...], depth: int) -> Iterable[str]:
+def _lines(
+    node: _Node, sizes: _Sizes, kinds: dict[str, str], path: tuple[str, ...], depth: int
+) -> Iterable[str]:
     for name, tensor in node.tensors:
         yield _param(name, tensor, sizes)
     for (name, count), child in node.children.items():
@@ -258,7 +268,7 @@ def _layer(name: str, kind: str, node: _Node, sizes: _Sizes) -> str | None:
     """A layer of `sizer.core.layers`, where the module is one."""
     held = dict(node.tensors)
     weight, bias = held.get("weight"), held.get("bias")
-    if weight is None or not set(held) <= {"weight", "bias"} or weight.tied_to and "{}" in weight.tied_to:
+    if weight is None or not set(held) <= {"weight", "bias"} or (weight.tied_to and "{}" in weight.tied_to):
         return None
     ends = [sizes.axis(poly) for poly in weight.shape]
     tie = f', tied_to="{weight.tied_to}"' if weight.tied_to else ""
