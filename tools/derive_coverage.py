@@ -107,7 +107,7 @@ def page(rows: list[dict[str, Any]]) -> str:
         f"{CHECKS} random configurations that its derivation had not seen, and at the class's defaults.",
         f"Half of them took under {seconds[len(seconds) // 2]:.0f} s, the slowest {seconds[-1]:.0f} s, all "
         f"{sum(row['seconds'] for row in rows) / 120:.0f} minutes in two processes of a shared machine.",
-        "The file is written by `tools/derive_coverage.py`. Fixed arguments keep their values in the formula.",
+        "`tools/derive_coverage.py` writes this page. Fixed arguments keep their values in the formula.",
         "",
         "| model type | class | seconds | fixed, or why there is no formula |",
         "| --- | --- | ---: | --- |",

@@ -64,12 +64,14 @@ USER = [
     (
         "Tagger",
         {},
-        "vocab*width + 8*hidden*(width + hidden + 2) + (layers - 1)*8*hidden*(3*hidden + 2) + 2*hidden*tags + tags",
+        "vocab*width + 8*hidden*(width + hidden + 2)"
+        " + (layers - 1)*8*hidden*(3*hidden + 2) + 2*hidden*tags + tags",
     ),
     (
         "Tagger",
         {"cell": "gru", "bidirectional": False},
-        "vocab*width + 3*hidden*(width + hidden + 2) + (layers - 1)*3*hidden*(2*hidden + 2) + hidden*tags + tags",
+        "vocab*width + 3*hidden*(width + hidden + 2)"
+        " + (layers - 1)*3*hidden*(2*hidden + 2) + hidden*tags + tags",
     ),
     ("Tied", {}, "vocab*width + factor*width**2 + factor*width"),
     ("Tied", {"tie": False}, "2*vocab*width + factor*width**2 + factor*width"),
@@ -251,7 +253,8 @@ KNOWN = [
     (
         "ViTModel",
         {},
-        f"{D}*((image_size/patch_size)**2 + 1) + {D} + (num_channels*patch_size**2 + 1)*{D} + {D}**2 + {D} + 2*{D}"
+        f"{D}*((image_size/patch_size)**2 + 1) + {D}"
+        f" + (num_channels*patch_size**2 + 1)*{D} + {D}**2 + {D} + 2*{D}"
         f" + {L}*(4*{D}**2 + 4*{D} + 2*{D}*{F} + {F} + {D} + 4*{D})",
     ),
     # Gu and Dao 2023: in, convolution, x, dt, A, D, out; the rank of dt is D/16 rounded up.
