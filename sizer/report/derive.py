@@ -113,7 +113,9 @@ def stem(name: str) -> str:
     ('h', 'rnn', 'head')
     """
     before, repeated, _ = name.partition("{}")
-    return before[:-1] if repeated and before.endswith(".") else before.rpartition(".")[0] or before or name
+    if repeated and (before.endswith(".") or not before):
+        return before[:-1] or "*"
+    return before.rpartition(".")[0] or before
 
 
 def _written(closed: Closed, path: str) -> int:
