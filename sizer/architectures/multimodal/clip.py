@@ -218,7 +218,14 @@ def _siglip2(hf: HFConfig) -> Reading:
     return Reading("clip_vision", given)
 
 
+def _cosmos3_edge(hf: HFConfig) -> Reading:
+    """SigLIP 2 without a head."""
+    given = vision_sizes(hf, n_patches=hf["num_patches"], unfolded=True, position_ids=False)
+    return Reading("clip_vision", given)
+
+
 HF_READERS = {
+    "cosmos3_edge_vision": _cosmos3_edge,
     "idefics2_vision": _idefics,
     "idefics3_vision": _idefics,
     "smolvlm_vision": _idefics,

@@ -12,6 +12,7 @@ from sizer.errors import InvalidConfig, clip
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
+COSMOS = Places(vision="visual", bridge="projector")
 DEEPSEEK = Places(vision="vision_model", bridge="aligner")
 HYPERCLOVAX = Places(vision="vision_model", bridge="projector")
 IDEFICS = Places(text="text_model", vision="vision_model", bridge="connector")
@@ -19,6 +20,15 @@ LIGHTON = Places(vision="vision_encoder", bridge="vision_projection")
 PADDLE = Places(vision="visual.vision_model", bridge="projector")
 VIDEO_LLAMA = Places(vision="vision_model", bridge="projector")
 VIDEO_LLAVA = Places(vision="image_tower")
+
+
+# Attention as Diffusers names it, and a text without a name of its own.
+DIFFUSERS = (
+    (r"\.self_attn\.(q|k|v)_proj\.", r".self_attn.to_\1."),
+    (r"\.self_attn\.o_proj\.", ".self_attn.to_out."),
+    (r"\.self_attn\.(q|k)_norm\.", r".self_attn.norm_\1."),
+)
+TEXT_BARE = (r"^model\.language_model\.", "")
 
 
 def _read(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
@@ -29,6 +39,11 @@ def _read(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
 
 def _gemma3(hf: HFConfig) -> Reading:
     return _read(hf, "gemma3")
+
+
+def _shieldgemma2(hf: HFConfig) -> Reading:
+    whole_model = hf.cls.endswith("ForImageClassification")
+    return _read(hf, "shieldgemma2" if whole_model else "gemma3", files="nested_text")
 
 
 def feature_layers(hf: HFConfig) -> int:
@@ -166,9 +181,47 @@ def _video_llama(hf: HFConfig) -> Reading:
     return _read(hf, layers=("readout.0", "readout.2"), places=VIDEO_LLAMA, files="")
 
 
+def _lfm3_vl(hf: HFConfig) -> Reading:
+    """The norm stands before four patches are joined to one."""
+    vision = hf.nested("vision_config")
+    return _read(
+        hf,
+        "joined_after_norm",
+        merge=whole(vision, "spatial_merge_size") ** 2,
+        d_bridge=hf["projector_hidden_size"],
+        norm_before="layer_norm",
+        bridge_bias=bool(hf["projector_bias"]),
+        act=hf["projector_hidden_act"],
+        files="",
+    )
+
+
+def _cosmos3_edge(hf: HFConfig) -> Reading:
+    vision = hf.nested("vision_config")
+    return _read(
+        hf,
+        "joined_after_norm",
+        merge=whole(vision, "spatial_merge_size") ** 2,
+        d_bridge=hf["projector_hidden_size"],
+        norm_before="norm",
+        layers=("linear_fc1", "linear_fc2"),
+        # The class declares no tie, whatever a file says.
+        tie_embeddings=False,
+        places=COSMOS,
+        stored=(
+            *DIFFUSERS,
+            (r"\.mlp\.fc1\.", ".mlp.up_proj."),
+            (r"\.mlp\.fc2\.", ".mlp.down_proj."),
+            TEXT_BARE,
+        ),
+        files="",
+    )
+
+
 HF_READERS = {
     "aya_vision": _aya_vision,
     "cohere2_vision": _cohere2_vision,
+    "cosmos3_edge": _cosmos3_edge,
     "deepseek_vl": _deepseek_vl,
     "fuyu": _fuyu,
     "gemma3": _gemma3,
@@ -176,6 +229,7 @@ HF_READERS = {
     "idefics3": _idefics3,
     "internvl": _internvl,
     "lfm2_vl": _lfm2_vl,
+    "lfm3_vl": _lfm3_vl,
     "lighton_ocr": _lighton_ocr,
     "llava": _llava,
     "llava_next": _llava_next,
@@ -184,6 +238,7 @@ HF_READERS = {
     "mistral3": _mistral3,
     "paddleocr_vl": _paddleocr,
     "paligemma": _paligemma,
+    "shieldgemma2": _shieldgemma2,
     "smolvlm": _idefics3,
     "video_llama_3": _video_llama,
     "video_llava": _video_llava,
