@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import Places, reading, text_of
+from sizer.architectures.multimodal.model import Places, bare, reading, text_of
 from sizer.architectures.registry import Reading
 from sizer.errors import InvalidConfig, clip
 
@@ -22,6 +22,23 @@ VIDEO_LLAMA = Places(vision="vision_model", bridge="projector")
 VIDEO_LLAVA = Places(vision="image_tower")
 
 
+QIANFAN = (
+    (r"^lm_head\.", "language_model.lm_head."),
+    (r"^model\.language_model\.", "language_model.model."),
+    (r"^model\.multi_modal_projector\.layer_norm\.", "mlp1.0."),
+    (r"^model\.multi_modal_projector\.linear_1\.", "mlp1.1."),
+    (r"^model\.multi_modal_projector\.linear_2\.", "mlp1.3."),
+    (r"\.embeddings\.patch_embeddings\.projection\.", ".embeddings.patch_embedding."),
+    (r"\.embeddings\.position_embeddings", ".embeddings.position_embedding"),
+    (r"\.embeddings\.cls_token", ".embeddings.class_embedding"),
+    (r"\.layernorm_before\.", ".norm1."),
+    (r"\.layernorm_after\.", ".norm2."),
+    (r"\.attention\.qkv\.", ".attn.qkv."),
+    (r"\.attention\.projection_layer\.", ".attn.proj."),
+    (r"\.lambda_(1|2)", r".ls\1"),
+    (r"layers\.", "encoder.layers."),
+    (r"^model\.vision_tower\.", "vision_model."),
+)
 # Attention as Diffusers names it, and a text without a name of its own.
 DIFFUSERS = (
     (r"\.self_attn\.(q|k|v)_proj\.", r".self_attn.to_\1."),
@@ -81,13 +98,22 @@ def _mistral3(hf: HFConfig) -> Reading:
     return _llava(hf, "mistral3", n_square=whole(hf, "spatial_merge_size") ** 2)
 
 
-def _internvl(hf: HFConfig) -> Reading:
+def _internvl(hf: HFConfig, **given: Any) -> Reading:
     return _read(
         hf,
+        **given,
         merge=int(1 / hf["downsample_ratio"]) ** 2,
         norm_before="layer_norm",
         act=hf["projector_hidden_act"],
     )
+
+
+def _qianfan(hf: HFConfig) -> Reading:
+    """InternVL, in whose files each block computes queries, keys and values at once."""
+    tower = bare(hf.nested("vision_config"))
+    fused = tower.given["module_names"]._replace(qkv=("qkv",))
+    tower = tower._replace(given={**tower.given, "file_names": fused})
+    return _internvl(hf, vision=tower, files="", stored=QIANFAN)
 
 
 def _aya_vision(hf: HFConfig) -> Reading:
@@ -238,6 +264,7 @@ HF_READERS = {
     "mistral3": _mistral3,
     "paddleocr_vl": _paddleocr,
     "paligemma": _paligemma,
+    "qianfan_ocr": _qianfan,
     "shieldgemma2": _shieldgemma2,
     "smolvlm": _idefics3,
     "video_llama_3": _video_llama,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.multimodal.clip import patches, vision_sizes
 from sizer.architectures.multimodal.tower import (
@@ -47,8 +47,8 @@ VIT_FILES = VIT._replace(
 class VitConfig(TowerConfig):
     """Sizes and switches of a ViT.
 
-    `mask_token`: a vector for masked patches; `absolute`: learned positions. `early_names`: files
-    name the blocks as transformers 4 did. `d_pooler`: width of a dense layer over the first token.
+    `mask_token`: a vector for masked patches; `absolute`: learned positions. `file_names`: those
+    of the blocks in files, where they differ. `d_pooler`: width of a dense layer over the first token.
     `prefix`: the name of the model below a classifier.
     """
 
@@ -58,7 +58,7 @@ class VitConfig(TowerConfig):
     mask_token: bool = False
     absolute: bool = True
     post_norm: str = "layernorm"
-    early_names: bool = False
+    file_names: TowerNames | None = None
     d_pooler: Dim | None = None
     prefix: str = "vit"
 
@@ -81,8 +81,8 @@ class VitConfig(TowerConfig):
 def vit(c: VitConfig) -> Module:
     """ViT (arXiv:2010.11929), as InternVL holds it. Source: transformers `modeling_internvl.py`."""
     embed = Axis("embed", c.d_model)
-    if c.early_names and c.layout == "checkpoint":
-        c = replace(c, module_names=VIT_FILES)
+    if c.file_names is not None and c.layout == "checkpoint":
+        c = replace(c, module_names=c.file_names)
     pooler: tuple[Module, ...] = ()
     if c.d_pooler is not None:
         pooler = (linear("pooler.dense", Axis("pooled", c.d_pooler), embed, bias=True, component="head"),)
@@ -114,7 +114,7 @@ def _embeddings(c: VitConfig, embed: Axis) -> Children:
 ARCHITECTURES = {"vit": Architecture(VitConfig, vit)}
 
 
-def _internvl(hf: HFConfig) -> Reading:
+def _internvl(hf: HFConfig, **names: Any) -> Reading:
     given = vision_sizes(
         hf,
         n_patches=patches(hf),
@@ -124,9 +124,13 @@ def _internvl(hf: HFConfig) -> Reading:
         mask_token=bool(hf["use_mask_token"]),
         absolute=bool(hf["use_absolute_position_embeddings"]),
         post_norm="" if hf["use_mean_pooling"] else "layernorm",
-        module_names=INTERNVL,
+        **{"module_names": INTERNVL, **names},
     )
     return Reading("vit", given)
+
+
+def _qianfan(hf: HFConfig) -> Reading:
+    return _internvl(hf, module_names=INTERNVL._replace(block="layers"))
 
 
 def _vit(hf: HFConfig) -> Reading:
@@ -140,11 +144,11 @@ def _vit(hf: HFConfig) -> Reading:
         n_labels=hf.n_labels,
         n_patches=patches(hf),
         bias="qkvo" if hf["qkv_bias"] else "o",
-        early_names=True,
+        file_names=VIT_FILES,
         d_pooler=(hf["pooler_output_size"] or hf["hidden_size"]) if base else None,
         module_names=VIT,
     )
     return Reading("vit", given)
 
 
-HF_READERS = {"internvl_vision": _internvl, "vit": _vit}
+HF_READERS = {"internvl_vision": _internvl, "qianfan_ocr_vision": _qianfan, "vit": _vit}
