@@ -50,8 +50,8 @@ class VitConfig(TowerConfig):
 
     `n_class`, `n_registers`, `n_detection`: learned tokens before or after the patches; `distilled`:
     one more. `n_positions`: rows of the table of positions, all patches and a token unless given.
-    `mask_token`: a vector for masked patches, of which DINOv2's has two axes. `absolute`: learned
-    positions. `n_distances`: relative positions, of each block ("own"), of all ("shared") or "both".
+    `mask_token`: a vector for masked patches, of which DINOv2's has two axes. `absolute`: a table of
+    positions, which nothing changes where they are `fixed_positions`. `n_distances`: relative positions, of each block ("own"), of all ("shared") or "both".
     `file_names`: those of the blocks in files, where they differ; `stored`: what differs besides.
     `d_pooler`: width of a dense layer over the first token; `pooled_norm`: a norm over the mean.
     `prefix`: the name of the model below a classifier; `doubled`: that reads two vectors.
@@ -72,6 +72,7 @@ class VitConfig(TowerConfig):
     mask_token: bool = False
     flat_mask: bool = False
     absolute: bool = True
+    fixed_positions: bool = False
     patch_name: str = "patch_embeddings.projection"
     post_norm: str = "layernorm"
     file_names: TowerNames | None = None
@@ -175,7 +176,14 @@ def _embeddings(c: VitConfig, embed: Axis) -> Children:
         "detection_tokens": c.n_detection,
     }
     mask = (ONE, embed) if c.flat_mask else (ONE, ONE, embed)
-    table = (Param("position_embeddings", (ONE, rows, embed), component="position"),) if c.absolute else ()
+    table = (
+        Param(
+            "position_embeddings",
+            (ONE, rows, embed),
+            trainable=not c.fixed_positions,
+            component="position",
+        ),
+    )
     return (
         *(
             Param(name, (ONE, Axis("tokens", count), embed), component="embedding")
@@ -184,7 +192,7 @@ def _embeddings(c: VitConfig, embed: Axis) -> Children:
         ),
         *((Param("mask_token", mask, component="embedding"),) if c.mask_token else ()),
         convolution(c.patch_name, embed, Axis("channels", c.n_channels), *kernel),
-        *table,
+        *(table if c.absolute else ()),
     )
 
 

@@ -8,7 +8,7 @@ from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.clip import patches, side, vision_sizes
 from sizer.architectures.multimodal.vit import VIT, VIT_FILES
 from sizer.architectures.registry import Reading
-from sizer.errors import UnknownName
+from sizer.errors import InvalidConfig, UnknownName, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -42,13 +42,11 @@ def task_of_vision(hf: HFConfig) -> str:
 def read_vit(hf: HFConfig, **given: Any) -> Reading:
     """A ViT with the sizes of the file and the switches given."""
     bias = {"bias": "qkvo" if hf["qkv_bias"] else "o"} if "qkv_bias" in hf else {}
-    common = {
-        "task": task_of_vision(hf),
-        "n_labels": hf.n_labels,
-        "n_patches": patches(hf),
-        "module_names": VIT,
-        **bias,
-    }
+    common: dict[str, Any] = {"n_labels": hf.n_labels, "module_names": VIT, **bias}
+    if "task" not in given:
+        common["task"] = task_of_vision(hf)
+    if "n_patches" not in given:
+        common["n_patches"] = patches(hf)
     return Reading("vit", vision_sizes(hf, **{**common, **given}))
 
 
@@ -157,7 +155,42 @@ def _beit(hf: HFConfig) -> Reading:
     )
 
 
+def _ast(hf: HFConfig) -> Reading:
+    """AST (arXiv:2104.01778): patches of a spectrogram that overlap."""
+    width = whole(hf, "patch_size")
+    rows = (whole(hf, "num_mel_bins") - width) // whole(hf, "frequency_stride") + 1
+    columns = (whole(hf, "max_length") - width) // whole(hf, "time_stride") + 1
+    return read_vit(
+        hf,
+        n_patches=rows * columns,
+        n_channels=1,
+        distilled=True,
+        n_positions=rows * columns + 2,
+        file_names=EARLY,
+    )
+
+
+def _vivit(hf: HFConfig) -> Reading:
+    """ViViT (arXiv:2103.15691): patches of a few frames."""
+    frames, *tile = hf["tubelet_size"]
+    if len(tile) != 2 or tile[0] != tile[1]:
+        raise InvalidConfig(f"tubelet_size = {clip(repr(hf['tubelet_size']))} is not frames, side, side")
+    height, width = side(hf, "image_size")
+    base = task_of_vision(hf) == "base"
+    return read_vit(
+        hf,
+        n_patches=(height // tile[0]) * (width // tile[0]) * (whole(hf, "num_frames") // frames),
+        n_frames=frames,
+        patch_size=tile[0],
+        file_names=EARLY,
+        prefix="vivit",
+        d_pooler=(hf["pooler_output_size"] or hf["hidden_size"]) if base else None,
+    )
+
+
 HF_READERS = {
+    "audio-spectrogram-transformer": _ast,
+    "vivit": _vivit,
     "beit": _beit,
     "data2vec-vision": _beit,
     "deit": _deit,
