@@ -95,7 +95,9 @@ def bros(c: DocumentConfig) -> Module:
         (
             buffer("bbox_sinusoid_emb.x_pos_emb.inv_freq", frequencies),
             buffer("bbox_sinusoid_emb.y_pos_emb.inv_freq", frequencies),
-            linear("bbox_projection", Axis("place", c.d_place), Axis("waves", c.d_waves), component="position"),
+            linear(
+                "bbox_projection", Axis("place", c.d_place), Axis("waves", c.d_waves), component="position"
+            ),
         ),
     )
     return Module("", (*embeddings(c), place, *stack(c, layer(c)), *pooler(c)))
@@ -114,7 +116,9 @@ def lilt(c: DocumentConfig) -> Module:
         (
             *(embedding(f"{x}_position_embeddings", page, place, component="position") for x in BOX),
             embedding("box_position_embeddings", Axis("context", c.n_ctx), narrow, component="position"),
-            linear("box_linear_embeddings", narrow, Axis("box", 6 * c.d_place), bias=True, component="position"),
+            linear(
+                "box_linear_embeddings", narrow, Axis("box", 6 * c.d_place), bias=True, component="position"
+            ),
             layer_norm("LayerNorm", narrow),
         ),
     )

@@ -123,7 +123,9 @@ def _read(hf: HFConfig, reading: Reading, *, frames: int = 1) -> Reading:
 
 def _task(hf: HFConfig) -> str:
     if not hf.cls.endswith(("Model", "ForPreTraining")):
-        known = [name for names in ("ViTMAE", "VideoMAE") for name in (f"{names}Model", f"{names}ForPreTraining")]
+        known = [
+            name for names in ("ViTMAE", "VideoMAE") for name in (f"{names}Model", f"{names}ForPreTraining")
+        ]
         raise UnknownName("class", hf.cls, known, hint=f"of a {hf.model_type}")
     return "base"
 
