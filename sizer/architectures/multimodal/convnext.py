@@ -61,7 +61,10 @@ def convnext(c: ConvNextConfig) -> Module:
         Module(f"{_stages(c)}.{i}", (*_downsample(c, i, widths, image, side), _blocks(c, widths[i], depth)))
         for i, depth in enumerate(c.depths.sizes())
     ]
-    first = (convolution("patch_embeddings", widths[0], image, side, side), layer_norm("layernorm", widths[0]))
+    first = (
+        convolution("patch_embeddings", widths[0], image, side, side),
+        layer_norm("layernorm", widths[0]),
+    )
     model = (
         *(() if c.dino else (Module("embeddings", first),)),
         *stages,

@@ -93,7 +93,9 @@ def swin(c: SwinConfig) -> Module:
         stage = Stage(c, i)
         block = Module("blocks", _block(c, stage), repeat=stage.depth)
         last = i == len(widths) - 1
-        stages.append(Module(f"encoder.layers.{i}", (block,) if last else (block, _merge(c, width, widths[i + 1]))))
+        stages.append(
+            Module(f"encoder.layers.{i}", (block,) if last else (block, _merge(c, width, widths[i + 1])))
+        )
     model = (
         Module("embeddings", _embeddings(c, widths[0])),
         *stages,
@@ -216,7 +218,9 @@ def _swinv2(hf: HFConfig) -> Reading:
     """Windows are no larger than what there is at a stage."""
     grid = min(side(hf, "image_size")) // patch_side(hf)
     windows = (min(grid // 2**i, whole(hf, "window_size")) for i in range(len(hf["depths"])))
-    return _swin(hf, second=True, early=True, prefix="swinv2", windows=PerLayer(tuple(windows)), **_with_class(hf))
+    return _swin(
+        hf, second=True, early=True, prefix="swinv2", windows=PerLayer(tuple(windows)), **_with_class(hf)
+    )
 
 
 def _donut_swin(hf: HFConfig) -> Reading:
