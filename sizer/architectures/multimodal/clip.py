@@ -234,6 +234,7 @@ HF_READERS = {
     "chinese_clip_vision_model": _clip,
     "clipseg_vision_model": _clip,
     "metaclip_2_vision_model": _clip,
+    "kosmos_2_vision_model": _clip,
     "owlv2_vision_model": _owlvit,
     "owlvit_vision_model": _owlvit,
     "cosmos3_edge_vision": _cosmos3_edge,
