@@ -38,10 +38,10 @@ class Wav2Vec2Config(TowerConfig):
     `n_adapter_layers`, `d_out`: convolutions after the blocks, and the width they give.
     """
 
-    channels: PerLayer
-    kernels: PerLayer
-    n_position_frames: Dim
-    n_groups: Dim
+    channels: PerLayer = PerLayer(())
+    kernels: PerLayer = PerLayer(())
+    n_position_frames: Dim | None = None
+    n_groups: Dim | None = None
     d_group: Dim | None = None
     d_adapter: Dim | None = None
     n_adapter_layers: Dim | None = None
@@ -108,7 +108,7 @@ class Wav2Vec2Config(TowerConfig):
     def __post_init__(self) -> None:
         TowerConfig.__post_init__(self)
         self.derive(d_out=self.d_model)
-        if self.d_group is None:
+        if self.d_group is None and self.n_groups is not None:
             self.derive(d_group=divide(self.d_model, self.n_groups, names="d_model / n_groups"))
         if self.d_code is not None and self.d_code_group is None:
             names = "d_code / n_code_groups"
@@ -126,7 +126,7 @@ def wav2vec2(c: Wav2Vec2Config) -> Module:
         *((layer_norm("layer_norm", waveform),) if c.projection_norm else ()),
         linear("projection", embed, waveform, bias=True, component="embedding"),
     )
-    positions = Module("pos_conv_embed", _positions(c, embed), component="position")
+    around = Module("pos_conv_embed", positions(c, embed), component="position")
     model = (
         *masked,
         Module("feature_extractor", feature_layers(c)),
@@ -134,13 +134,18 @@ def wav2vec2(c: Wav2Vec2Config) -> Module:
         Module(
             "encoder",
             (
-                positions,
+                around,
                 layer_norm("layer_norm", embed),
                 blocks(c, *_attention_adapter(c, embed), in_attention=_buckets(c)),
             ),
         ),
-        *_adapter(c, embed),
+        *adapter(c, embed),
     )
+    return with_speech_head(c, model, embed, waveform)
+
+
+def with_speech_head(c: Wav2Vec2Config, model: Children, embed: Axis, waveform: Axis) -> Module:
+    """The model alone, or under the head of its task."""
     if c.task == "base":
         return Module("", model)
     return Module("", (Module(c.prefix, model), *_head(c, embed, waveform)))
@@ -159,7 +164,7 @@ def feature_layers(c: Wav2Vec2Config) -> Children:
     return tuple(layers)
 
 
-def _positions(c: Wav2Vec2Config, embed: Axis) -> Children:
+def positions(c: Wav2Vec2Config, embed: Axis) -> Children:
     """What tells the frames apart by what is around them."""
     frames, group = Axis("kernel", c.n_position_frames), Axis("group", c.d_group)
     if c.positions == "weight_norm":
@@ -207,7 +212,7 @@ def _attention_adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
     return (Module("adapter_layer", parts, component="mlp"),)
 
 
-def _adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
+def adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
     """Convolutions that shorten what the blocks give."""
     if c.n_adapter_layers is None:
         return ()

@@ -41,6 +41,8 @@ def waveform_layers(hf: HFConfig) -> dict[str, Any]:
         "kernels": PerLayer(kernels),
         "conv_bias": bool(hf["conv_bias"]),
         "conv_norm": hf.get("feat_extract_norm", "layer"),
+        "n_groups": whole(hf, "num_conv_pos_embedding_groups"),
+        "n_position_frames": whole(hf, "num_conv_pos_embeddings"),
     }
 
 
@@ -54,8 +56,7 @@ def wav2vec2_fields(hf: HFConfig, **own: Any) -> dict[str, Any]:
         "n_heads": hf["num_attention_heads"],
         "d_ff": hf["intermediate_size"],
         "act": hf["hidden_act"],
-        **waveform_layers(hf),
-        "n_groups": whole(hf, "num_conv_pos_embedding_groups"),
+        **(waveform_layers(hf) if "conv_dim" in hf else {}),
         "masked": hf["mask_time_prob"] > 0 or hf["mask_feature_prob"] > 0,
         "weighted_layers": bool(hf.get("use_weighted_layer_sum")),
         "vocab_size": hf["vocab_size"],
@@ -65,8 +66,6 @@ def wav2vec2_fields(hf: HFConfig, **own: Any) -> dict[str, Any]:
         **_adapter(hf),
         **own,
     }
-    if "n_position_frames" not in given:
-        given["n_position_frames"] = whole(hf, "num_conv_pos_embeddings")
     return given
 
 
