@@ -36,9 +36,10 @@ class DprConfig(BertConfig):
 
 
 def dpr(c: DprConfig) -> Module:
-    """DPR (arXiv:2004.04906), with the names of `DPRQuestionEncoder`. Source: transformers `modeling_dpr.py`."""
+    """DPR (arXiv:2004.04906). Source: transformers `modeling_dpr.py`."""
     bert = Module(f"{c.prefix}.bert_model", (*embeddings(c), *stack(c, layer(c), flow="block")))
-    width, parts = Axis("embed", c.d_model), (bert,)
+    width = Axis("embed", c.d_model)
+    parts: tuple[Module, ...] = (bert,)
     if c.d_vector is not None:
         width = Axis("vector", c.d_vector)
         name = f"{c.prefix}.encode_proj"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
@@ -130,7 +131,7 @@ def mobilenet_v1(c: StagesConfig) -> Module:
     """
     widths = [Axis("channels", width) for width in c.widths.sizes()]
     layers = []
-    for i, (inp, out) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (inp, out) in enumerate(pairwise(widths)):
         layers.append(Module(f"layer.{2 * i}", normed(ONE, inp, 3)))
         layers.append(Module(f"layer.{2 * i + 1}", normed(inp, out, 1)))
     model = (Module("conv_stem", normed(Axis("image", c.n_channels), widths[0], 3)), *layers)
@@ -142,14 +143,16 @@ def poolformer(c: StagesConfig) -> Module:
 
     Source: transformers `modeling_poolformer.py`.
     """
-    assert c.depths is not None and c.kernels is not None and c.ffns is not None
+    assert c.depths is not None
+    assert c.kernels is not None
+    assert c.ffns is not None
     widths = [Axis("channels", width) for width in c.widths.sizes()]
     inputs = [Axis("image", c.n_channels), *widths[:-1]]
     parts: list[Module] = []
     for i, depth in enumerate(c.depths.sizes()):
         side, width, ffn = Axis("kernel", c.kernels.sizes()[i]), widths[i], Axis("ffn", c.ffns.sizes()[i])
         scales = tuple(Param(f"layer_scale_{j}", (width,)) for j in (1, 2)) if c.scaled else ()
-        block = (
+        block: Children = (
             *scales,
             layer_norm("before_norm", width),
             layer_norm("after_norm", width),

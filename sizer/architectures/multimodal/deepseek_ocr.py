@@ -179,7 +179,7 @@ def _clip_encoder(hf: HFConfig) -> Reading:
 def _text(hf: HFConfig) -> Reading:
     """DeepSeek's experts under plain attention; the first layer is dense."""
     bias = bool(hf["attention_bias"])
-    more = {} if hf["num_experts_per_tok"] else {"top_k": 1}
+    more: dict[str, Any] = {} if hf["num_experts_per_tok"] else {"top_k": 1}
     return moe_reading(
         hf,
         naming="deepseek",

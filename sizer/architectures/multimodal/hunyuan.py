@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.clip import vision_sizes
 from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
-from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks, convolution
+from sizer.architectures.multimodal.tower import Children, TowerConfig, TowerNames, blocks, convolution
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -85,7 +85,7 @@ def hunyuan_vision(c: HunyuanVisionConfig) -> Module:
 def _merger(c: HunyuanVisionConfig, embed: Axis) -> Module:
     out, square, one = Axis("out", c.d_out), Axis("kernel", c.merge), Axis("kernel", 1)
     marks = ("image_begin", "image_end", "image_sep") if c.marks else ()
-    parts = (
+    parts: Children = (
         rms_norm("before_rms", embed),
         convolution("proj_conv", 2 * embed, embed, square, square, act=c.act, component="other"),
         convolution("proj_out", 4 * embed, 2 * embed, one, one, component="other"),

@@ -50,8 +50,9 @@ class VitConfig(TowerConfig):
 
     `n_class`, `n_registers`, `n_detection`: learned tokens before or after the patches; `distilled`:
     one more. `n_positions`: rows of the table of positions, all patches and a token unless given.
-    `mask_token`: a vector for masked patches, of which DINOv2's has two axes. `absolute`: a table of
-    positions, which nothing changes where they are `fixed_positions`. `n_distances`: relative positions, of each block ("own"), of all ("shared") or "both".
+    `mask_token`: a vector for masked patches, of which DINOv2's is a `flat_mask`. `absolute`: a table
+    of positions, which nothing changes where they are `fixed_positions`. `n_distances`: relative
+    positions, of each block ("own"), of all ("shared") or "both".
     `file_names`: those of the blocks in files, where they differ; `stored`: what differs besides.
     `d_pooler`: width of a dense layer over the first token; `pooled_norm`: a norm over the mean.
     `prefix`: the name of the model below a classifier; `doubled`: that reads two vectors.
