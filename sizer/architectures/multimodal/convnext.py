@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ONE = Axis("one", 1)
 KERNEL = Axis("kernel", 7)
 TWO = Axis("kernel", 2)
+# ConvNeXt-T, where a file does not say.
+WIDTHS, DEPTHS = (96, 192, 384, 768), (3, 3, 9, 3)
 
 
 @configuration
@@ -120,7 +122,7 @@ ARCHITECTURES = {"convnext": Architecture(ConvNextConfig, convnext)}
 
 
 def _convnext(hf: HFConfig, **own: Any) -> Reading:
-    widths, depths = tuple(hf["hidden_sizes"]), tuple(hf["depths"])
+    widths, depths = tuple(hf["hidden_sizes"] or WIDTHS), tuple(hf["depths"] or DEPTHS)
     if len(widths) != len(depths):
         raise InvalidConfig(f"hidden_sizes lists {len(widths)} stages and depths {len(depths)}")
     given = {

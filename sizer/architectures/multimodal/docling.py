@@ -17,6 +17,8 @@ from sizer.core.tree import Axis, Module, Op
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
+# The inner blocks that reach the text, where a file does not say.
+DEEP = (3, 7, 10)
 PLACES = Places(text="text_model", vision="vision_model")
 
 
@@ -129,6 +131,7 @@ def _vision(hf: HFConfig) -> Reading:
     factor = whole(hf, "scale_factor")
     side = whole(hf, "image_size") // whole(hf, "patch_size")
     fine = factor // 2 if hf["use_fine_route"] else None
+    deep = hf["deepstack_visual_indexes"]
     given = vision_sizes(
         hf,
         n_patches=patches(hf),
@@ -137,7 +140,7 @@ def _vision(hf: HFConfig) -> Reading:
         n_places=(side // factor) ** 2,
         n_fine=fine**2 if fine else None,
         n_fine_places=(side // fine) ** 2 if fine else None,
-        n_deep=len(hf["deepstack_visual_indexes"]) or None,
+        n_deep=len(DEEP if deep is None else deep) or None,
     )
     return Reading("docling_vision", given)
 

@@ -158,8 +158,10 @@ def _beit(hf: HFConfig) -> Reading:
 def _ast(hf: HFConfig) -> Reading:
     """AST (arXiv:2104.01778): patches of a spectrogram that overlap."""
     width = whole(hf, "patch_size")
+    # In other files that key is about writing, so no default of it is known.
+    length = whole(hf, "max_length") if "max_length" in hf else 1024
     rows = (whole(hf, "num_mel_bins") - width) // whole(hf, "frequency_stride") + 1
-    columns = (whole(hf, "max_length") - width) // whole(hf, "time_stride") + 1
+    columns = (length - width) // whole(hf, "time_stride") + 1
     return read_vit(
         hf,
         n_patches=rows * columns,

@@ -48,6 +48,8 @@ def waveform_layers(hf: HFConfig) -> dict[str, Any]:
 
 def wav2vec2_fields(hf: HFConfig, **own: Any) -> dict[str, Any]:
     """The fields that all of them have in common."""
+    if speech_task(hf) == "ctc" and hf["vocab_size"] is None:
+        raise InvalidConfig("vocab_size is missing; a class that writes letters needs it")
     given: dict[str, Any] = {
         "task": speech_task(hf),
         "n_labels": hf.n_labels,
