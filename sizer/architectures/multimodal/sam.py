@@ -166,5 +166,6 @@ HF_READERS = {
     "got_ocr2_vision": sam_reading,
     "pp_chart2table": _got_ocr2,
     "pp_chart2table_vision": sam_reading,
+    "sam_hq_vision_model": _wrapped,
     "sam_vision_model": _wrapped,
 }
