@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.encoders.bert import BertConfig, embeddings, fields_of, layer, pooler, stack
-from sizer.architectures.encoders.heads import with_head
+from sizer.architectures.encoders.heads import Children, with_head
 from sizer.architectures.multimodal.clip import ONE
 from sizer.architectures.multimodal.vit import VitConfig, vit_model
 from sizer.architectures.multimodal.vit_types import EARLY, read_vit
@@ -67,7 +67,7 @@ def vilt(c: ViltConfig) -> Module:
     first, *rest = vit_model(c)
     assert isinstance(first, Module)
     names = ("position_ids", "token_type_ids") if c.layout == "transformers" else ()
-    words = (
+    words: Children = (
         embedding("word_embeddings", Axis("vocab", c.vocab_size), embed),
         embedding("position_embeddings", context, embed, component="position"),
         embedding("token_type_embeddings", Axis("types", c.n_token_types), embed),

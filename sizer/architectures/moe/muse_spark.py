@@ -13,7 +13,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, gate_op, linear, rms_norm, stacked
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import Axis, Leaf, Module, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -38,7 +38,7 @@ def muse_spark(c: MuseSparkConfig) -> Module:
         mlps = (mlps[0]._replace(at=c.mlp_layers.layers("sparse")),) if c.mlp_layers.has("sparse") else ()
         if c.mlp_layers.has("dense"):
             mlps = (dense_mlp(c, embed, at=c.mlp_layers.layers("dense")), *mlps)
-    block = (
+    block: tuple[Module | Leaf, ...] = (
         *before_attn,
         moe_attention(c),
         Param("post_attention_residual_gate.gate", (embed,)),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sizer.architectures.encoders.bert import BertConfig, bert
 from sizer.architectures.encoders.roberta import roberta_fields
 from sizer.architectures.multimodal.clip import (
-    CLIP,
     ONE,
     VisionConfig,
     patches,
@@ -23,7 +22,7 @@ from sizer.architectures.multimodal.contrastive import (
 )
 from sizer.architectures.multimodal.model import bare
 from sizer.architectures.multimodal.ovis2 import NAMES
-from sizer.architectures.multimodal.tower import Children
+from sizer.architectures.multimodal.tower import CLIP, Children
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import stored_names
 from sizer.core.config import configuration
