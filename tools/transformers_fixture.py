@@ -1,5 +1,8 @@
 """Write tests/fixtures/transformers.jsonl.gz from rows measured on transformers' own modules.
 
+Models of text are in that file; those that see or hear in transformers-seeing.jsonl.gz beside it, where
+a type without a reader is named and no more.
+
 A row holds what the meta device said of one class built from one configuration; here it becomes a
 configuration, the totals, and digests of the sorted names and shapes, small enough to commit.
 
@@ -15,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from digests import digest_buffers, digest_shapes, digest_ties  # noqa: E402
 
-OUT = ROOT / "tests" / "fixtures" / "transformers.jsonl.gz"
+from sizer.architectures.registry import HF_MODULES  # noqa: E402
+
+FIXTURES = ROOT / "tests" / "fixtures"
 TEXT = {"causal", "masked", "seq2seq"}
 # Keys that never decide a size, and make most of a file.
 NOISE = {
@@ -39,6 +44,22 @@ NOISE = {
     "chunk_size_feed_forward",
     "_name_or_path",
 }
+# What the nested configurations of the other file have besides.
+NESTED_NOISE = NOISE | {
+    "architectures",
+    "dtype",
+    "is_encoder_decoder",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "activation_dropout",
+    "layer_norm_eps",
+    "rms_norm_eps",
+    "initializer_factor",
+    "image_token_id",
+    "video_token_id",
+    "layerdrop",
+    "rope_theta",
+}
 
 
 def main(paths: list[str]) -> None:
@@ -46,10 +67,35 @@ def main(paths: list[str]) -> None:
     texts = [gzip.decompress(Path(path).read_bytes()).decode() for path in paths]
     rows = [json.loads(line) for text in texts for line in text.splitlines()]
     text = {row["model_type"] for row in rows if TEXT & set(row["kinds"])}
-    kept = [compact(row) for row in rows if row["model_type"] in text]
-    with gzip.GzipFile(OUT, "wb", mtime=0) as file:
+    write("transformers.jsonl.gz", [compact(row) for row in rows if row["model_type"] in text])
+    write("transformers-seeing.jsonl.gz", [seeing(row) for row in rows if row["model_type"] not in text])
+
+
+def write(name: str, kept: list[dict[str, Any]]) -> None:
+    """Write one file of rows."""
+    out = FIXTURES / name
+    with gzip.GzipFile(out, "wb", mtime=0) as file:
         file.write("\n".join(json.dumps(row, separators=(",", ":")) for row in kept).encode())
-    print(f"{len(kept)} rows of {len(text)} model types, {OUT.stat().st_size:,} bytes")
+    types = len({row["model_type"] for row in kept})
+    print(f"{name}: {len(kept)} rows of {types} model types, {out.stat().st_size:,} bytes")
+
+
+def seeing(row: dict[str, Any]) -> dict[str, Any]:
+    """One row of the fixture of models that see or hear."""
+    if row["model_type"] not in HF_MODULES:
+        keys = ("model_type", "cls", "variant", "kinds")
+        return {key: row.get(key) for key in keys}
+    found = compact(row)
+    return {**found, "config": pruned(found["config"]), "kinds": row["kinds"]}
+
+
+def pruned(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration without what never decides a size, in its parts as well."""
+    return {
+        key: pruned(value) if isinstance(value, dict) else value
+        for key, value in config.items()
+        if key not in NESTED_NOISE
+    }
 
 
 def compact(row: dict[str, Any]) -> dict[str, Any]:

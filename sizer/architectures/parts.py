@@ -46,7 +46,7 @@ class Part(Record):
         found = architecture(self.architecture)
         tree = found.build(found.config(**{**self.given, "layout": layout}))
         prefix = f"{inside}.{name}." if inside else f"{name}."
-        return Module(name, (_placed(tree, prefix),), stream=stream)
+        return Module(name, (placed(tree, prefix),), stream=stream)
 
 
 def part_of(hf: HFConfig) -> Part:
@@ -66,14 +66,19 @@ def renamed(module: Module, names: Mapping[str, str]) -> Module:
     return module._replace(name=names.get(module.name, module.name), children=children)
 
 
-def _placed(module: Module, prefix: str) -> Module:
+def inside(name: str, module: Module) -> Module:
+    """A whole model as a module of that name."""
+    return Module(name, (placed(module, f"{name}."),))
+
+
+def placed(module: Module, prefix: str) -> Module:
     """The same tree with the names of its ties moved to where it stands."""
     return module._replace(children=tuple(_moved(child, prefix) for child in module.children))
 
 
 def _moved(child: Module | Leaf, prefix: str) -> Module | Leaf:
     if isinstance(child, Module):
-        return _placed(child, prefix)
+        return placed(child, prefix)
     if isinstance(child, Param | Buffer) and child.tied_to is not None:
         return child._replace(tied_to=prefix + child.tied_to)
     return child

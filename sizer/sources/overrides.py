@@ -22,6 +22,10 @@ ALWAYS_KNOWN = (
     "transformers_version",
     "attn_implementation",
     "pruned_heads",
+    # What a backbone gives to the model around it.
+    "out_features",
+    "out_indices",
+    "stage_names",
     "tokenizer_class",
     "is_decoder",
     "rope_theta",

@@ -16,12 +16,15 @@ INCOMPLETE = {
     "dots1",
     "encoder-decoder",
     "esm",
+    "granite4_vision",
     "lfm2_moe",
     "nemotron-nas",
     "orion",
     "qwen4_exp",
     "qwen4_exp_text",
     "vision-encoder-decoder",
+    "wav2vec2-bert",
+    "wav2vec2-conformer",
 }
 TYPES = [name for name in sorted(HF_MODULES) if record_of(name).get("classes")]
 

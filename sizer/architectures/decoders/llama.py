@@ -110,6 +110,7 @@ HF_READERS = {
     "ernie4_5": _ernie,
     "helium": _helium,
     "hunyuan_v1_dense": _hunyuan,
+    "hunyuan_vl_text": _hunyuan,
     "internlm3": _llama,
     "iquestcoder": _llama,
     "llama": _llama,

@@ -26,7 +26,8 @@ class BertConfig(Config):
 
     `d_embed`: width of the embeddings, where it is not `d_model`; the linear `projection` widens them.
     `position_rows`: rows of the position table, where they are more than `n_ctx`.
-    `causal`: a decoder, which keeps keys and values; `cross_attention`: it also reads an encoder.
+    `causal`: a decoder, which keeps keys and values; `cross_attention`: it also reads an encoder,
+    whose width `d_source` is, where it is not its own.
     `pooled`: tasks that pool the first token through a dense layer; `pooler` overrules it.
     `norms`: names of the norms of attention (in it), of the MLP (in the layer), and after all layers.
     `head`: the kind of language head, `classifier`: that of the classification head ("linear",
@@ -46,6 +47,7 @@ class BertConfig(Config):
     n_token_types: Dim | None = 2
     n_task_types: Dim | None = None
     n_coordinates: Dim | None = None
+    d_source: Dim | None = None
     window: Dim | None = None
     task: str = "base"
     pooled: tuple[str, ...] = ("base", "pretraining", "next_sentence", "sequence", "choice")
@@ -74,6 +76,7 @@ class BertConfig(Config):
         "n_token_types": "Nt",
         "n_task_types": "Na",
         "n_coordinates": "Nc",
+        "d_source": "Ds",
     }
     meanings = {
         "d_embed": "width of the embeddings",
@@ -81,6 +84,7 @@ class BertConfig(Config):
         "n_token_types": "token types (sentence A, sentence B)",
         "n_task_types": "task types",
         "n_coordinates": "coordinates of a token on its page",
+        "d_source": "width of what a decoder reads",
     }
 
     def __post_init__(self) -> None:
@@ -148,13 +152,14 @@ def attention(
     """
     embed, heads = Axis("embed", c.d_model), heads_axis("heads", c.n_heads, c.d_head)
     stream = "encoder" if cross else ""
+    source = Axis("source", c.d_source) if cross and c.d_source is not None else embed
     core = attention_core(
         c.n_heads, c.n_heads, c.d_head, window=None if cross else c.window, cached=c.causal, cross=cross
     )
     projections: Children = (
         linear("self.query", heads, embed, bias=c.qkv_bias),
-        linear("self.key", heads, embed, bias=c.qkv_bias)._replace(stream=stream),
-        linear("self.value", heads, embed, bias=c.qkv_bias)._replace(stream=stream),
+        linear("self.key", heads, source, bias=c.qkv_bias)._replace(stream=stream),
+        linear("self.value", heads, source, bias=c.qkv_bias)._replace(stream=stream),
         *more,
         *(() if bare else core),
         linear("output.dense", embed, heads, bias=True),

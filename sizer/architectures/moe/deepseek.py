@@ -31,6 +31,7 @@ class DeepseekConfig(LatentConfig):
     `mlp_layers`: "dense" or "sparse" for each layer, where the dense ones do not simply lead.
     `router_bias`: a bias that balances the router without a gradient; a buffer in transformers,
     and with `router_bias_param` a parameter, as in the code of DeepSeek's own repositories.
+    `stacked`: files, too, have all experts of a layer in one tensor.
     `gated_norm_rank`: rank of the gate of A.X K2's norms. `mlp_norm`: A.X K1's norm after experts.
     `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so.
     """
@@ -44,6 +45,7 @@ class DeepseekConfig(LatentConfig):
     d_ff_shared: Dim | None = None
     router_bias: bool = True
     router_bias_param: bool = False
+    stacked: bool = False
     mlp_norm: bool = False
     gated_norm_rank: Dim | None = None
     mtp_layers: Dim | None = None
@@ -77,7 +79,7 @@ def deepseek(c: DeepseekConfig) -> Module:
             latent_attention(c, embed),
             *_block_norm(c, "post_attention_layernorm", embed, plain=dense, gated=sparse),
             gated_mlp("mlp", Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act)._replace(at=dense),
-            mixture(c, embed, learned_bias=c.router_bias_param)._replace(at=sparse),
+            mixture(c, embed, stacked=c.stacked, learned_bias=c.router_bias_param)._replace(at=sparse),
             *_mlp_norm(c, embed, sparse),
         ),
         repeat=c.n_layers,
@@ -86,7 +88,7 @@ def deepseek(c: DeepseekConfig) -> Module:
         rms_norm("input_layernorm", embed),
         latent_attention(c, embed),
         rms_norm("post_attention_layernorm", embed),
-        mixture(c, embed, learned_bias=c.router_bias_param),
+        mixture(c, embed, stacked=c.stacked, learned_bias=c.router_bias_param),
     )
     return with_parts(with_head(c, latent_model(c, embed, block)), c, *next_layers(c, further))
 
@@ -216,6 +218,13 @@ def _sarvam_mla(hf: HFConfig) -> Reading:
     return _read(hf, None, mlp_bias=False, d_rotary=hf["qk_rope_head_dim"])
 
 
+def _mistral4(hf: HFConfig) -> Reading:
+    """Mistral 4: no bias balances the router."""
+    rotary = rotary_width(hf, "qk_rope_head_dim")
+    more = {"task": "causal"} if hf.cls.endswith("ForCausalLM") else {}
+    return _read(hf, None, mlp_bias=False, router_bias=False, stacked=True, d_rotary=rotary, **more)
+
+
 def _deepseek_v32(hf: HFConfig) -> Reading:
     more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
     return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False, **more)
@@ -276,5 +285,6 @@ HF_READERS = {
     "glm4_moe_lite": _glm4_moe_lite,
     "glm_moe_dsa": _glm_moe_dsa,
     "kimi_k2": _kimi_k2,
+    "mistral4": _mistral4,
     "sarvam_mla": _sarvam_mla,
 }

@@ -218,7 +218,26 @@ def _siglip2(hf: HFConfig) -> Reading:
     return Reading("clip_vision", given)
 
 
+def _cosmos3_edge(hf: HFConfig) -> Reading:
+    """SigLIP 2 without a head."""
+    given = vision_sizes(hf, n_patches=hf["num_patches"], unfolded=True, position_ids=False)
+    return Reading("clip_vision", given)
+
+
+def _owlvit(hf: HFConfig) -> Reading:
+    """OWL-ViT (arXiv:2205.06230): CLIP, with the first norm's name spelt right."""
+    flags = {"class_token": True, "patch_bias": False, "pre_norm": "pre_layernorm"}
+    return Reading("clip_vision", vision_sizes(hf, n_patches=patches(hf), **flags))
+
+
 HF_READERS = {
+    "chinese_clip_vision_model": _clip,
+    "clipseg_vision_model": _clip,
+    "metaclip_2_vision_model": _clip,
+    "kosmos_2_vision_model": _clip,
+    "owlv2_vision_model": _owlvit,
+    "owlvit_vision_model": _owlvit,
+    "cosmos3_edge_vision": _cosmos3_edge,
     "idefics2_vision": _idefics,
     "idefics3_vision": _idefics,
     "smolvlm_vision": _idefics,

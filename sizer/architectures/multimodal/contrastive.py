@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.multimodal.clip import ONE, vision_sizes
 from sizer.architectures.multimodal.model import bare
 from sizer.architectures.multimodal.tower import TowerConfig, blocks
@@ -136,7 +137,7 @@ def _towers(hf: HFConfig, **given: Any) -> Reading:
 
 
 def _clip(hf: HFConfig) -> Reading:
-    if hf.cls not in ("CLIPModel", "CLIPForImageClassification"):
+    if not hf.cls.endswith(("Model", "ForImageClassification")):
         raise UnknownName("class", hf.cls, ("CLIPModel", "CLIPForImageClassification"), hint="of a clip")
     return _towers(hf, d_projection=hf["projection_dim"])
 
@@ -146,9 +147,28 @@ def _siglip(hf: HFConfig) -> Reading:
     return _towers(hf, scales=("logit_scale", "logit_bias"), scalar=False)
 
 
+def _chinese_clip(hf: HFConfig) -> Reading:
+    """Chinese CLIP (arXiv:2211.01335): the words are read by a BERT."""
+    return _towers(hf, d_projection=hf["projection_dim"])
+
+
+def _chinese_text(hf: HFConfig) -> Reading:
+    return Reading("bert", fields_of(hf, pooler=False))
+
+
 HF_READERS = {
+    "chinese_clip": _chinese_clip,
+    "chinese_clip_text_model": _chinese_text,
     "clip": _clip,
     "clip_text_model": _clip_text,
+    "clipseg": _clip,
+    "clipseg_text_model": _clip_text,
+    "metaclip_2": _clip,
+    "metaclip_2_text_model": _clip_text,
+    "owlv2": _clip,
+    "owlv2_text_model": _clip_text,
+    "owlvit": _clip,
+    "owlvit_text_model": _clip_text,
     "siglip": _siglip,
     "siglip2": _siglip,
     "siglip2_text_model": _siglip_text,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
 from sizer.architectures.multimodal.model import multimodal
+from sizer.architectures.parts import inside
 from sizer.architectures.registry import Architecture
 from sizer.core.layers import layer_norm, linear, rms_norm
 from sizer.core.tree import Axis, Module, Param
@@ -39,8 +40,8 @@ def mistral3(c: BridgedConfig) -> Module:
 def video_llava(c: BridgedConfig) -> Module:
     """Video-LLaVA (arXiv:2311.10122): a second tower of the same kind for the frames of a video."""
     assert c.vision is not None
-    inside = "" if c.task == "base" or c.layout == "checkpoint" else "model"
-    video = c.vision.module("video_tower", layout=c.layout, inside=inside, stream="encoder")
+    around = "" if c.task == "base" or c.layout == "checkpoint" else "model"
+    video = c.vision.module("video_tower", layout=c.layout, inside=around, stream="encoder")
     return multimodal(c, video._replace(uses=0), bridge(c, c.d_vision))
 
 
@@ -54,6 +55,11 @@ def gemma3(c: BridgedConfig) -> Module:
     return multimodal(c, Module(c.places.bridge, projection, component="other", stream="encoder"))
 
 
+def shieldgemma2(c: BridgedConfig) -> Module:
+    """ShieldGemma 2 (arXiv:2504.01081): Gemma 3, whose words yes and no are the classes."""
+    return inside("model", gemma3(c))
+
+
 def fuyu(c: BridgedConfig) -> Module:
     """Fuyu: no tower; the pixels of a patch are one token of the text."""
     pixels = Axis("pixels", c.d_vision)
@@ -61,6 +67,12 @@ def fuyu(c: BridgedConfig) -> Module:
         c,
         linear("vision_embed_tokens", Axis("embed", c.d_model), pixels, bias=True, component="embedding"),
     )
+
+
+def joined_after_norm(c: BridgedConfig) -> Module:
+    """LFM3-VL and Cosmos 3 Edge: each patch is normed before four of them are joined."""
+    before = layer_norm(c.norm_before, Axis("vision", c.d_vision))
+    return multimodal(c, bridge(replace(c, norm_before=""), c.d_vision, before))
 
 
 def hyperclovax(c: BridgedConfig) -> Module:
@@ -83,9 +95,11 @@ ARCHITECTURES = {
     "fuyu": Architecture(BridgedConfig, fuyu),
     "gemma3": Architecture(BridgedConfig, gemma3),
     "hyperclovax_vision": Architecture(BridgedConfig, hyperclovax),
+    "joined_after_norm": Architecture(BridgedConfig, joined_after_norm),
     "llava": Architecture(BridgedConfig, llava),
     "llava_next": Architecture(BridgedConfig, newline),
     "mistral3": Architecture(BridgedConfig, mistral3),
     "paddleocr": Architecture(BridgedConfig, paddleocr),
+    "shieldgemma2": Architecture(BridgedConfig, shieldgemma2),
     "video_llava": Architecture(BridgedConfig, video_llava),
 }

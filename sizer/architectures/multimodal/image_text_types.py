@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import Places, reading, text_of
+from sizer.architectures.multimodal.model import Places, bare, reading, text_of
 from sizer.architectures.registry import Reading
 from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
+COSMOS = Places(vision="visual", bridge="projector")
 DEEPSEEK = Places(vision="vision_model", bridge="aligner")
 HYPERCLOVAX = Places(vision="vision_model", bridge="projector")
 IDEFICS = Places(text="text_model", vision="vision_model", bridge="connector")
@@ -19,6 +20,32 @@ LIGHTON = Places(vision="vision_encoder", bridge="vision_projection")
 PADDLE = Places(vision="visual.vision_model", bridge="projector")
 VIDEO_LLAMA = Places(vision="vision_model", bridge="projector")
 VIDEO_LLAVA = Places(vision="image_tower")
+
+
+QIANFAN = (
+    (r"^lm_head\.", "language_model.lm_head."),
+    (r"^model\.language_model\.", "language_model.model."),
+    (r"^model\.multi_modal_projector\.layer_norm\.", "mlp1.0."),
+    (r"^model\.multi_modal_projector\.linear_1\.", "mlp1.1."),
+    (r"^model\.multi_modal_projector\.linear_2\.", "mlp1.3."),
+    (r"\.embeddings\.patch_embeddings\.projection\.", ".embeddings.patch_embedding."),
+    (r"\.embeddings\.position_embeddings", ".embeddings.position_embedding"),
+    (r"\.embeddings\.cls_token", ".embeddings.class_embedding"),
+    (r"\.layernorm_before\.", ".norm1."),
+    (r"\.layernorm_after\.", ".norm2."),
+    (r"\.attention\.qkv\.", ".attn.qkv."),
+    (r"\.attention\.projection_layer\.", ".attn.proj."),
+    (r"\.lambda_(1|2)", r".ls\1"),
+    (r"layers\.", "encoder.layers."),
+    (r"^model\.vision_tower\.", "vision_model."),
+)
+# Attention as Diffusers names it, and a text without a name of its own.
+DIFFUSERS = (
+    (r"\.self_attn\.(q|k|v)_proj\.", r".self_attn.to_\1."),
+    (r"\.self_attn\.o_proj\.", ".self_attn.to_out."),
+    (r"\.self_attn\.(q|k)_norm\.", r".self_attn.norm_\1."),
+)
+TEXT_BARE = (r"^model\.language_model\.", "")
 
 
 def _read(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
@@ -29,6 +56,11 @@ def _read(hf: HFConfig, architecture: str = "llava", **given: Any) -> Reading:
 
 def _gemma3(hf: HFConfig) -> Reading:
     return _read(hf, "gemma3")
+
+
+def _shieldgemma2(hf: HFConfig) -> Reading:
+    whole_model = hf.cls.endswith("ForImageClassification")
+    return _read(hf, "shieldgemma2" if whole_model else "gemma3", files="nested_text")
 
 
 def feature_layers(hf: HFConfig) -> int:
@@ -66,13 +98,22 @@ def _mistral3(hf: HFConfig) -> Reading:
     return _llava(hf, "mistral3", n_square=whole(hf, "spatial_merge_size") ** 2)
 
 
-def _internvl(hf: HFConfig) -> Reading:
+def _internvl(hf: HFConfig, **given: Any) -> Reading:
     return _read(
         hf,
+        **given,
         merge=int(1 / hf["downsample_ratio"]) ** 2,
         norm_before="layer_norm",
         act=hf["projector_hidden_act"],
     )
+
+
+def _qianfan(hf: HFConfig) -> Reading:
+    """InternVL, in whose files each block computes queries, keys and values at once."""
+    tower = bare(hf.nested("vision_config"))
+    fused = tower.given["module_names"]._replace(qkv=("qkv",))
+    tower = tower._replace(given={**tower.given, "file_names": fused})
+    return _internvl(hf, vision=tower, files="", stored=QIANFAN)
 
 
 def _aya_vision(hf: HFConfig) -> Reading:
@@ -166,9 +207,47 @@ def _video_llama(hf: HFConfig) -> Reading:
     return _read(hf, layers=("readout.0", "readout.2"), places=VIDEO_LLAMA, files="")
 
 
+def _lfm3_vl(hf: HFConfig) -> Reading:
+    """The norm stands before four patches are joined to one."""
+    vision = hf.nested("vision_config")
+    return _read(
+        hf,
+        "joined_after_norm",
+        merge=whole(vision, "spatial_merge_size") ** 2,
+        d_bridge=hf["projector_hidden_size"],
+        norm_before="layer_norm",
+        bridge_bias=bool(hf["projector_bias"]),
+        act=hf["projector_hidden_act"],
+        files="",
+    )
+
+
+def _cosmos3_edge(hf: HFConfig) -> Reading:
+    vision = hf.nested("vision_config")
+    return _read(
+        hf,
+        "joined_after_norm",
+        merge=whole(vision, "spatial_merge_size") ** 2,
+        d_bridge=hf["projector_hidden_size"],
+        norm_before="norm",
+        layers=("linear_fc1", "linear_fc2"),
+        # The class declares no tie, whatever a file says.
+        tie_embeddings=False,
+        places=COSMOS,
+        stored=(
+            *DIFFUSERS,
+            (r"\.mlp\.fc1\.", ".mlp.up_proj."),
+            (r"\.mlp\.fc2\.", ".mlp.down_proj."),
+            TEXT_BARE,
+        ),
+        files="",
+    )
+
+
 HF_READERS = {
     "aya_vision": _aya_vision,
     "cohere2_vision": _cohere2_vision,
+    "cosmos3_edge": _cosmos3_edge,
     "deepseek_vl": _deepseek_vl,
     "fuyu": _fuyu,
     "gemma3": _gemma3,
@@ -176,6 +255,7 @@ HF_READERS = {
     "idefics3": _idefics3,
     "internvl": _internvl,
     "lfm2_vl": _lfm2_vl,
+    "lfm3_vl": _lfm3_vl,
     "lighton_ocr": _lighton_ocr,
     "llava": _llava,
     "llava_next": _llava_next,
@@ -184,6 +264,8 @@ HF_READERS = {
     "mistral3": _mistral3,
     "paddleocr_vl": _paddleocr,
     "paligemma": _paligemma,
+    "qianfan_ocr": _qianfan,
+    "shieldgemma2": _shieldgemma2,
     "smolvlm": _idefics3,
     "video_llama_3": _video_llama,
     "video_llava": _video_llava,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sizer.architectures.heads import with_head
 from sizer.architectures.parts import Part, part_of
 from sizer.architectures.registry import Reading
+from sizer.architectures.stored import Rules, stored_names
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
@@ -40,7 +41,8 @@ class MultimodalConfig(Config):
     together, where a configuration gives that instead.
     `files`: how files from before transformers 4.52 name the parts, where they differ: "whole_text"
     (a text model with its head, and towers beside it) or "plain_text" (the names of a text model
-    alone, and towers beside it).
+    alone, and towers beside it); "nested_text" is the names in memory with a level more in the text's.
+    `stored`: rules that make the names of files of those in memory.
     """
 
     text: Part
@@ -57,6 +59,7 @@ class MultimodalConfig(Config):
     tie_embeddings: bool = False
     files: str = ""
     token_bias: bool = True
+    stored: Rules = ()
     places: Places = Places()
 
     # The widths are those of the parts, and so are their letters.
@@ -85,11 +88,18 @@ class MultimodalConfig(Config):
 
 
 def multimodal(c: MultimodalConfig, *bridge: Module | Leaf) -> Module:
+    """The parts and the head, under the names of the layout."""
+    tree = _in_memory(c, *bridge)
+    return stored_names(tree, c.stored) if c.layout == "checkpoint" else tree
+
+
+def _in_memory(c: MultimodalConfig, *bridge: Module | Leaf) -> Module:
     """The towers, what joins them to the text (`bridge`), the text, and the head of its task."""
     files = c.files if c.layout == "checkpoint" else ""
+    nested, files = files == "nested_text", "" if files == "nested_text" else files
     inside = "" if files or c.task == "base" else "model"
     places, text = c.places, c.places.text
-    if files == "whole_text":
+    if files == "whole_text" or nested:
         text = f"{text}.model"
     elif files == "plain_text" and c.task != "base":
         text = "model"

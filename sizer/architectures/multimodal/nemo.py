@@ -162,6 +162,12 @@ def _listen(c: NemoConfig, names: Names) -> Children:
 ARCHITECTURES = {"nemo_speechlm": Architecture(NemoConfig, nemo)}
 
 
+def _part(hf: HFConfig) -> Part:
+    """An encoder under the names of NeMo's files."""
+    part = bare(hf)
+    return part._replace(given={**part.given, "in_files": True})
+
+
 def _nemo(hf: HFConfig) -> Reading:
     audio, timestamps = hf.nested("audio_config"), hf.nested("word_timestamp_config")
     listens, diarizes = audio.nested("asr_config"), audio.nested("diarization_config")
@@ -169,14 +175,14 @@ def _nemo(hf: HFConfig) -> Reading:
     return reading(
         hf,
         "nemo_speechlm",
-        audio=listens,
+        audio=_part(listens),
         d_audio=listens["hidden_size"],
-        speakers=bare(speakers),
+        speakers=_part(speakers),
         d_speakers=speakers["hidden_size"],
         d_speaker_head=head["hidden_size"],
         n_speakers=head["num_speakers"],
         n_upsampled=head["subsampling_factor"],
-        timestamps=bare(timestamps),
+        timestamps=_part(timestamps),
         d_timestamps=timestamps["hidden_size"],
         n_timestamp_upsampled=timestamps["upsampling_factor"],
         n_timestamp_labels=timestamps["vocab_size"],

@@ -30,10 +30,12 @@ class NemoEncoderConfig(TowerConfig):
     """Sizes of the encoder. `d_input`: numbers of the frames of a token.
 
     Without it, tokens come from another encoder, and each of them becomes `n_upsampled`.
+    `in_files`: it is a part of a model whose files have NeMo's names; alone it has those in memory.
     """
 
     d_input: Dim | None = None
     n_upsampled: Dim | None = None
+    in_files: bool = False
 
     letters = {**TowerConfig.letters, "d_input": "Di", "n_upsampled": "Nu"}
     meanings = {
@@ -48,7 +50,7 @@ def nemo_encoder(c: NemoEncoderConfig) -> Module:
 
     Source: transformers `modeling_nemotron3_5_transcribe.py`, `modeling_nemotron3_diarization.py`.
     """
-    in_file, embed = c.layout == "checkpoint", Axis("embed", c.d_model)
+    in_file, embed = c.in_files and c.layout == "checkpoint", Axis("embed", c.d_model)
     named = c if not in_file else _in_files(c)
     first, last = ("embed_norm", "final_norm") if in_file else ("input_layer_norm", "layer_norm")
     return Module(
@@ -66,8 +68,8 @@ def _in_files(c: NemoEncoderConfig) -> NemoEncoderConfig:
 def _input(c: NemoEncoderConfig, embed: Axis) -> Children:
     if c.d_input is None:
         # The upsampler stands elsewhere in files.
-        return () if c.layout == "checkpoint" else upsampler("upsampler", embed, c.n_upsampled)
-    name = "pre_encode.proj" if c.layout == "checkpoint" else "embedder.projection"
+        return () if c.in_files and c.layout == "checkpoint" else upsampler("upsampler", embed, c.n_upsampled)
+    name = "pre_encode.proj" if c.in_files and c.layout == "checkpoint" else "embedder.projection"
     return (linear(name, embed, Axis("frames", c.d_input), component="embedding"),)
 
 

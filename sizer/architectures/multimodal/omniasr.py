@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
+from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks, convolution
+from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import configuration
+from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import layer_norm, linear
 from sizer.core.pattern import PerLayer
@@ -109,7 +110,35 @@ def omniasr(c: MultimodalConfig) -> Module:
     return multimodal(c, bridge._replace(stream="encoder"))
 
 
+@configuration
+class LettersConfig(Config):
+    """The tower under a head that writes letters as they are heard."""
+
+    audio: Part
+    d_audio: Dim
+    vocab_size: Dim
+    task: str = "ctc"
+
+    letters = {"audio": "aud", "d_audio": "D_aud"}
+    meanings = {"d_audio": "width of the audio tower"}
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+
+
+def letters(c: LettersConfig) -> Module:
+    """OmniASR for CTC, with the names of `OmniASRForCTC`."""
+    if c.task == "base":
+        return Module("", (c.audio.module("audio_tower", layout=c.layout),))
+    tower = c.audio.module("audio_tower", layout=c.layout, inside="model")
+    vocab, frames = Axis("vocab", c.vocab_size), Axis("audio", c.d_audio)
+    return Module(
+        "", (Module("model", (tower,)), linear("ctc_head", vocab, frames, bias=True, component="head"))
+    )
+
+
 ARCHITECTURES = {
+    "omniasr_ctc": Architecture(LettersConfig, letters),
     "omniasr": Architecture(MultimodalConfig, omniasr),
     "omniasr_audio": Architecture(OmniAudioConfig, audio),
 }
@@ -141,4 +170,15 @@ def _omniasr(hf: HFConfig) -> Reading:
     return reading(hf, "omniasr", audio=audio, d_audio=audio["hidden_size"])
 
 
-HF_READERS = {"omniasr": _omniasr, "omniasr_audio": _audio}
+def _letters(hf: HFConfig) -> Reading:
+    audio = hf.nested("audio_config")
+    given = {
+        "task": "base" if hf.cls.endswith("Model") else "ctc",
+        "audio": bare(audio),
+        "d_audio": audio["hidden_size"],
+        "vocab_size": hf["vocab_size"],
+    }
+    return Reading("omniasr_ctc", given)
+
+
+HF_READERS = {"omniasr": _omniasr, "omniasr_audio": _audio, "omniasr_ctc": _letters}

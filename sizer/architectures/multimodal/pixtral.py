@@ -61,11 +61,11 @@ ARCHITECTURES = {"pixtral": Architecture(PixtralConfig, pixtral)}
 
 
 def _pixtral(hf: HFConfig) -> Reading:
-    head = head_width(hf)
+    # The heads divide the width; `head_dim` is that of the positions alone.
+    rotary = head_width(hf)
     given = vision_sizes(
         hf,
-        d_head=head,
-        d_rotary=head + head % 2,
+        d_rotary=rotary + rotary % 2,
         bias="",
         mlp_bias=False,
         down_bias=False,

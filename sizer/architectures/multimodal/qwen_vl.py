@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.multimodal.image_text_types import DIFFUSERS
 from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading, text_of
 from sizer.architectures.registry import Architecture, Reading, hf_reader
 from sizer.sources.hf_config import language_model
@@ -29,6 +30,12 @@ def _qwen3_vl(hf: HFConfig) -> Reading:
     return reading(hf, "qwen_vl", vision=hf.nested("vision_config"), places=PLACES)
 
 
+def _cosmos3(hf: HFConfig) -> Reading:
+    """Cosmos 3: Qwen3-VL, whose files know neither the text's name nor the tower's."""
+    bare = (*DIFFUSERS, (r"^model\.(language_model|visual)\.", ""))
+    return reading(hf, "qwen_vl", vision=hf.nested("vision_config"), places=PLACES, stored=bare)
+
+
 def _qwen3_5(hf: HFConfig) -> Reading:
     """With the class of its language model alone, that."""
     if hf.cls.endswith("ForCausalLM") or "Text" in hf.cls:
@@ -47,6 +54,7 @@ HF_READERS = {
     "cohere_compass": _qwen3_vl,
     "qwen3_omni_moe_thinker": _thinker,
     "qwen2_5_omni_thinker": _thinker,
+    "cosmos3_omni": _cosmos3,
     "exaone4_5": _qwen3_vl,
     "glm46v": _qwen3_vl,
     "glm4v": _qwen3_vl,

@@ -69,7 +69,7 @@ def sam_vision(c: SamVisionConfig) -> Module:
     Source: transformers `modeling_got_ocr2.py`.
     """
     embed, patch, side = Axis("embed", c.d_model), Axis("patch", c.patch_size), Axis("side", c.n_side)
-    neck, one, three = Axis("neck", c.d_neck), Axis("one", 1), Axis("kernel", 3)
+    one = Axis("one", 1)
     table = (Param("pos_embed", (one, side, side, embed), component="position"),) if c.absolute else ()
     channels = Axis("channels", c.n_channels)
     return Module(
@@ -78,17 +78,25 @@ def sam_vision(c: SamVisionConfig) -> Module:
             *table,
             convolution("patch_embed.projection", embed, channels, patch, patch),
             blocks(c, in_attention=_relative(c) if c.relative else ()),
-            Module(
-                "neck",
-                (
-                    convolution("conv1", neck, embed, one, one, bias=False, component="other"),
-                    layer_norm("layer_norm1", neck),
-                    convolution("conv2", neck, neck, three, three, bias=False, component="other"),
-                    layer_norm("layer_norm2", neck),
-                ),
-            ),
+            Module("neck", neck(embed, Axis("neck", c.d_neck))),
         ),
     )
+
+
+def neck(embed: Axis, channels: Axis) -> Children:
+    """What makes the channels that the tower gives."""
+    one, three = Axis("kernel", 1), Axis("kernel", 3)
+    return (
+        convolution("conv1", channels, embed, one, one, bias=False, component="other"),
+        layer_norm("layer_norm1", channels),
+        convolution("conv2", channels, channels, three, three, bias=False, component="other"),
+        layer_norm("layer_norm2", channels),
+    )
+
+
+def wrapped(c: SamVisionConfig) -> Module:
+    """The tower as a model by itself, with the names of `SamVisionModel`."""
+    return Module("vision_encoder", sam_vision(c).children)
 
 
 def _relative(c: SamVisionConfig) -> Children:
@@ -121,15 +129,17 @@ def got_ocr2(c: MultimodalConfig) -> Module:
 ARCHITECTURES = {
     "got_ocr2": Architecture(MultimodalConfig, got_ocr2),
     "sam_vision": Architecture(SamVisionConfig, sam_vision),
+    "sam_vision_model": Architecture(SamVisionConfig, wrapped),
 }
 
 
-def _sam(hf: HFConfig) -> Reading:
+def sam_reading(hf: HFConfig, architecture: str = "sam_vision") -> Reading:
+    """The fields of a SAM tower."""
     n_layers, window = listed_layers(hf), hf["window_size"]
     everywhere = hf["global_attn_indexes"] if window else range(n_layers)
     given = vision_sizes(
         hf,
-        d_ff=hf["mlp_dim"],
+        d_ff=hf.get("mlp_dim") or int(whole(hf, "hidden_size") * hf["mlp_ratio"]),
         n_side=whole(hf, "image_size") // whole(hf, "patch_size"),
         d_neck=hf["output_channels"],
         kinds=Pattern(tuple("full" if i in everywhere else "window" for i in range(n_layers))),
@@ -139,7 +149,11 @@ def _sam(hf: HFConfig) -> Reading:
         bias="qo" if hf["qkv_bias"] else "o",
         module_names=SAM,
     )
-    return Reading("sam_vision", given)
+    return Reading(architecture, given)
+
+
+def _wrapped(hf: HFConfig) -> Reading:
+    return sam_reading(hf, "sam_vision_model")
 
 
 def _got_ocr2(hf: HFConfig) -> Reading:
@@ -149,7 +163,9 @@ def _got_ocr2(hf: HFConfig) -> Reading:
 
 HF_READERS = {
     "got_ocr2": _got_ocr2,
-    "got_ocr2_vision": _sam,
+    "got_ocr2_vision": sam_reading,
     "pp_chart2table": _got_ocr2,
-    "pp_chart2table_vision": _sam,
+    "pp_chart2table_vision": sam_reading,
+    "sam_hq_vision_model": _wrapped,
+    "sam_vision_model": _wrapped,
 }

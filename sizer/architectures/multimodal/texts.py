@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.glm import GLM, NORMS
 from sizer.architectures.decoders.qwen import qwen_windows
-from sizer.architectures.decoders.reading import dense, rotary_width
+from sizer.architectures.decoders.reading import dense, listed_layers, rotary_width
 from sizer.architectures.moe.mixtral import step_pattern
-from sizer.architectures.moe.reading import moe_reading, sparse_layers
+from sizer.architectures.moe.reading import moe_reading, sparse_layers, windows
 from sizer.architectures.moe.reading import rotary_width as partly_rotary
 from sizer.architectures.registry import Reading
+from sizer.core.pattern import Pattern
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
+
+
+SANDWICH = (
+    "input_layernorm",
+    "post_attention_layernorm",
+    "pre_feedforward_layernorm",
+    "post_feedforward_layernorm",
+)
 
 
 def _qwen2_vl(hf: HFConfig) -> Reading:
@@ -92,7 +102,37 @@ def _emu3(hf: HFConfig) -> Reading:
     )
 
 
+def _cosmos3_edge(hf: HFConfig) -> Reading:
+    """Cosmos 3 Edge: an MLP of two matrices."""
+    bias = bool(hf["attention_bias"])
+    return dense(
+        hf,
+        qkv_bias=bias,
+        o_bias=bias,
+        mlp_bias=bool(hf["mlp_bias"]),
+        gated=False,
+        d_rotary=rotary_width(hf),
+        module_names=LLAMA._replace(mlp=("fc1", "fc2")),
+    )
+
+
+def _muse_glimmer(hf: HFConfig) -> Reading:
+    """Muse Glimmer: norms on both sides of each part, and a gate on what attention returns."""
+    n_layers, bias = listed_layers(hf), bool(hf["attention_bias"])
+    return moe_reading(
+        hf,
+        mlp_layers=Pattern(("dense",) * n_layers),
+        qkv_bias=bias,
+        o_bias=bias,
+        output_gate="gate_proj",
+        norms=SANDWICH,
+        **windows(hf, lambda i: (n_layers - 1 - i) % 4 != 0),
+    )
+
+
 HF_READERS = {
+    "cosmos3_edge_text": _cosmos3_edge,
+    "muse_glimmer_text": _muse_glimmer,
     "emu3_text_model": _emu3,
     "glm4v_moe_text": _glm4v_moe,
     "glm4v_text": _glm4v,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.tower import Children, TowerConfig, TowerNames, blocks, convolution
-from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.multimodal.tower import (
+    Children,
+    TowerConfig,
+    TowerNames,
+    batch_norm,
+    blocks,
+    convolution,
+)
+from sizer.architectures.registry import Architecture
 from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import layer_norm, linear
+from sizer.core.layers import FIRST, embedding, layer_norm, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module, Op, Param
-from sizer.errors import InvalidConfig, UnknownName
-
-if TYPE_CHECKING:
-    from sizer.sources.hf_config import HFConfig
 
 ONE = Axis("one", 1)
 NAMES = TowerNames(
@@ -32,14 +32,16 @@ class Wav2Vec2Config(TowerConfig):
 
     `channels`, `kernels`: of each convolution over the waveform; `conv_norm`: a norm after the
     first alone ("group") or after each ("layer"). `n_position_frames`, `n_groups`: of the
-    convolution that gives positions. `d_adapter`: width of adapters inside the blocks.
+    convolution that gives positions: one under "weight_norm", one before a "batch_norm", or a few
+    plain "layers". `n_buckets`: of WavLM's relative positions. `n_clusters`: UniSpeech's classes.
+    `d_adapter`: width of adapters inside the blocks.
     `n_adapter_layers`, `d_out`: convolutions after the blocks, and the width they give.
     """
 
-    channels: PerLayer
-    kernels: PerLayer
-    n_position_frames: Dim
-    n_groups: Dim
+    channels: PerLayer = PerLayer(())
+    kernels: PerLayer = PerLayer(())
+    n_position_frames: Dim | None = None
+    n_groups: Dim | None = None
     d_group: Dim | None = None
     d_adapter: Dim | None = None
     n_adapter_layers: Dim | None = None
@@ -55,8 +57,14 @@ class Wav2Vec2Config(TowerConfig):
     d_contrast: Dim | None = None
     conv_bias: bool = False
     conv_norm: str = "group"
+    n_position_layers: Dim | None = None
+    n_buckets: Dim | None = None
+    n_clusters: Dim | None = None
     masked: bool = True
     weighted_layers: bool = False
+    positions: str = "weight_norm"
+    projection_norm: bool = True
+    prefix: str = "wav2vec2"
 
     letters = {
         "channels": "Cw",
@@ -74,6 +82,9 @@ class Wav2Vec2Config(TowerConfig):
         "d_code": "Dc",
         "d_code_group": "Dcg",
         "d_contrast": "Dx",
+        "n_position_layers": "Lp",
+        "n_buckets": "Nb",
+        "n_clusters": "Ncl",
     }
     meanings = {
         "n_position_frames": "frames under the convolution that gives positions",
@@ -89,12 +100,15 @@ class Wav2Vec2Config(TowerConfig):
         "d_code": "width of a code of all codebooks",
         "d_code_group": "width of a code of one",
         "d_contrast": "width in which codes are told apart",
+        "n_position_layers": "convolutions that give positions",
+        "n_buckets": "buckets of relative positions",
+        "n_clusters": "classes that are told apart before training",
     }
 
     def __post_init__(self) -> None:
         TowerConfig.__post_init__(self)
         self.derive(d_out=self.d_model)
-        if self.d_group is None:
+        if self.d_group is None and self.n_groups is not None:
             self.derive(d_group=divide(self.d_model, self.n_groups, names="d_model / n_groups"))
         if self.d_code is not None and self.d_code_group is None:
             names = "d_code / n_code_groups"
@@ -109,22 +123,32 @@ def wav2vec2(c: Wav2Vec2Config) -> Module:
     embed, waveform = Axis("embed", c.d_model), Axis("channels", c.channels.sizes()[-1])
     masked = (Param("masked_spec_embed", (embed,), component="embedding"),) if c.masked else ()
     projection = (
-        layer_norm("layer_norm", waveform),
+        *((layer_norm("layer_norm", waveform),) if c.projection_norm else ()),
         linear("projection", embed, waveform, bias=True, component="embedding"),
     )
-    positions = Module("pos_conv_embed.conv", _position_convolution(c, embed), component="position")
+    around = Module("pos_conv_embed", positions(c, embed), component="position")
     model = (
         *masked,
         Module("feature_extractor", feature_layers(c)),
         Module("feature_projection", projection),
         Module(
-            "encoder", (positions, layer_norm("layer_norm", embed), blocks(c, *_attention_adapter(c, embed)))
+            "encoder",
+            (
+                around,
+                layer_norm("layer_norm", embed),
+                blocks(c, *_attention_adapter(c, embed), in_attention=_buckets(c)),
+            ),
         ),
-        *_adapter(c, embed),
+        *adapter(c, embed),
     )
+    return with_speech_head(c, model, embed, waveform)
+
+
+def with_speech_head(c: Wav2Vec2Config, model: Children, embed: Axis, waveform: Axis) -> Module:
+    """The model alone, or under the head of its task."""
     if c.task == "base":
         return Module("", model)
-    return Module("", (Module("wav2vec2", model), *_head(c, embed, waveform)))
+    return Module("", (Module(c.prefix, model), *_head(c, embed, waveform)))
 
 
 def feature_layers(c: Wav2Vec2Config) -> Children:
@@ -138,6 +162,30 @@ def feature_layers(c: Wav2Vec2Config) -> Children:
         conv = convolution("conv", widths[i], inputs[i], Axis("kernel", kernel), bias=c.conv_bias, act="gelu")
         layers.append(Module(f"conv_layers.{i}", (conv, *norm)))
     return tuple(layers)
+
+
+def positions(c: Wav2Vec2Config, embed: Axis) -> Children:
+    """What tells the frames apart by what is around them."""
+    frames, group = Axis("kernel", c.n_position_frames), Axis("group", c.d_group)
+    if c.positions == "weight_norm":
+        return (Module("conv", _position_convolution(c, embed)),)
+    conv = convolution("conv", embed, group, frames, component="position")
+    if c.positions == "batch_norm":
+        return (conv, batch_norm("batch_norm", embed))
+    return (Module("layers", (conv,), repeat=c.n_position_layers),)
+
+
+def _buckets(c: Wav2Vec2Config) -> Children:
+    """WavLM (arXiv:2110.13900): relative positions of the first block, which every block gates."""
+    if c.n_buckets is None:
+        return ()
+    heads, head = Axis("heads", c.n_heads), Axis("head", c.d_head)
+    table = (embedding("rel_attn_embed", Axis("buckets", c.n_buckets), heads, component="position"),)
+    return (
+        Param("gru_rel_pos_const", (ONE, heads, ONE, ONE)),
+        linear("gru_rel_pos_linear", Axis("gates", 8), head, bias=True),
+        Module("", table, at=FIRST),
+    )
 
 
 def _position_convolution(c: Wav2Vec2Config, embed: Axis) -> Children:
@@ -164,7 +212,7 @@ def _attention_adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
     return (Module("adapter_layer", parts, component="mlp"),)
 
 
-def _adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
+def adapter(c: Wav2Vec2Config, embed: Axis) -> tuple[Module, ...]:
     """Convolutions that shorten what the blocks give."""
     if c.n_adapter_layers is None:
         return ()
@@ -194,78 +242,35 @@ def _head(c: Wav2Vec2Config, embed: Axis, waveform: Axis) -> Children:
             linear("projector", width, embed, bias=True, component="head"),
             linear("classifier", labels, width, bias=True, component="head"),
         )
-    codes = Axis("codes", c.n_code_groups * c.n_codes)  # type: ignore[operator]
-    contrast = Axis("contrast", c.d_contrast)
+    return _codes(c, embed, waveform)
+
+
+def _codes(c: Wav2Vec2Config, embed: Axis, waveform: Axis) -> Children:
+    """The codes that a frame is told apart by, and in UniSpeech the classes besides."""
+    codes, code = Axis("codes", c.n_code_groups * c.n_codes), Axis("code", c.d_code)  # type: ignore[operator]
+    contrast, narrow = Axis("contrast", c.d_contrast), Axis("code", c.d_code_group)
+    satellite = c.prefix == "unispeech_sat"
     quantizer = (
-        Param("codevectors", (ONE, codes, Axis("code", c.d_code_group)), component="head"),
-        linear("weight_proj", codes, waveform, bias=True, component="head"),
+        Param("codevectors", (ONE, codes, narrow), component="head"),
+        linear("weight_proj", codes, embed if satellite else waveform, bias=True, component="head"),
     )
-    return (
+    out, inp = (embed, contrast) if c.prefix == "unispeech" else (contrast, embed)
+    head: Children = (
         Module("quantizer", quantizer),
-        linear("project_hid", contrast, embed, bias=True, component="head"),
-        linear("project_q", contrast, Axis("code", c.d_code), bias=True, component="head"),
+        linear("project_hid", out, inp, bias=True, component="head"),
+        linear("project_q", contrast, code, bias=True, component="head"),
+    )
+    if c.n_clusters is None:
+        return head
+    clusters = Axis("clusters", c.n_clusters)
+    if not satellite:
+        return (*head, linear("ctc_proj", clusters, embed, bias=True, component="head"))
+    return (
+        *head,
+        linear("speaker_proj", code, embed, bias=True, component="head"),
+        Param("label_embeddings_concat", (clusters, code), component="head"),
+        layer_norm("layer_norm_for_extract", embed),
     )
 
 
 ARCHITECTURES = {"wav2vec2": Architecture(Wav2Vec2Config, wav2vec2)}
-TASKS = {
-    "Wav2Vec2Model": "base",
-    "Wav2Vec2ForCTC": "ctc",
-    "Wav2Vec2ForPreTraining": "pretraining",
-    "Wav2Vec2ForSequenceClassification": "sequence",
-    "Wav2Vec2ForAudioFrameClassification": "frames",
-}
-
-
-def _wav2vec2(hf: HFConfig) -> Reading:
-    if hf.cls not in TASKS:
-        raise UnknownName("class", hf.cls, TASKS, hint="of a wav2vec2")
-    channels, kernels = tuple(hf["conv_dim"]), tuple(hf["conv_kernel"])
-    if len(channels) != len(kernels):
-        raise InvalidConfig(f"conv_dim lists {len(channels)} layers and conv_kernel {len(kernels)}")
-    given: dict[str, Any] = {
-        "task": TASKS[hf.cls],
-        "n_labels": hf.n_labels,
-        "d_model": hf["hidden_size"],
-        "n_layers": hf["num_hidden_layers"],
-        "n_heads": hf["num_attention_heads"],
-        "d_ff": hf["intermediate_size"],
-        "act": hf["hidden_act"],
-        "channels": PerLayer(channels),
-        "kernels": PerLayer(kernels),
-        "n_position_frames": whole(hf, "num_conv_pos_embeddings"),
-        "n_groups": whole(hf, "num_conv_pos_embedding_groups"),
-        "conv_bias": bool(hf["conv_bias"]),
-        "conv_norm": hf["feat_extract_norm"],
-        "masked": hf["mask_time_prob"] > 0 or hf["mask_feature_prob"] > 0,
-        "weighted_layers": bool(hf["use_weighted_layer_sum"]),
-        "vocab_size": hf["vocab_size"],
-        "d_projection": hf["classifier_proj_size"],
-        "module_names": NAMES,
-        **_codes(hf),
-    }
-    if hf["do_stable_layer_norm"]:
-        given["d_adapter"] = hf["adapter_attn_dim"]
-    if hf["add_adapter"]:
-        width = hf["output_hidden_size"] or hf["hidden_size"]
-        given |= {
-            "n_adapter_layers": hf["num_adapter_layers"],
-            "adapter_kernel": hf["adapter_kernel_size"],
-            "d_out": width,
-            "widens": width != hf["hidden_size"],
-        }
-    return Reading("wav2vec2", given)
-
-
-def _codes(hf: HFConfig) -> dict[str, Any]:
-    if hf.cls != "Wav2Vec2ForPreTraining":
-        return {}
-    return {
-        "n_code_groups": hf["num_codevector_groups"],
-        "n_codes": hf["num_codevectors_per_group"],
-        "d_code": hf["codevector_dim"],
-        "d_contrast": hf["proj_codevector_dim"],
-    }
-
-
-HF_READERS = {"wav2vec2": _wav2vec2}

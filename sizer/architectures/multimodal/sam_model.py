@@ -1,0 +1,220 @@
+"""SAM: the tower over an image, and a small decoder that cuts out what a prompt points at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sizer.architectures.decoders.reading import whole
+from sizer.architectures.multimodal.model import bare
+from sizer.architectures.multimodal.tower import Children, convolution
+from sizer.architectures.parts import Part
+from sizer.architectures.registry import Architecture, Reading
+from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.dims import Dim, divide
+from sizer.core.layers import attention_core, embedding, layer_norm, linear
+from sizer.core.tree import Axis, Module, Op, Param, heads_axis
+from sizer.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from sizer.sources.hf_config import HFConfig
+
+ONE = Axis("one", 1)
+TWO = Axis("kernel", 2)
+
+
+@configuration
+class SamConfig(Config):
+    """The tower, and the sizes of the prompts and of the decoder.
+
+    `n_features`: random directions that tell a place. `n_points`: kinds of points. `n_masks`: masks
+    that are drawn. `d_inner`: width of the attention between prompts and image. `d_quarter`,
+    `d_eighth`, `d_mask_quarter`: widths on the way to a mask, and of a mask that is given.
+    """
+
+    vision: Part
+    d_model: Dim
+    n_features: Dim
+    n_points: Dim
+    n_layers: Dim
+    n_heads: Dim
+    d_ff: Dim
+    d_inner: Dim
+    n_masks: Dim
+    d_iou: Dim
+    d_mask: Dim
+    d_head: Dim | None = None
+    d_inner_head: Dim | None = None
+    d_quarter: Dim | None = None
+    d_eighth: Dim | None = None
+    d_mask_quarter: Dim | None = None
+    iou_depth: int = 3
+    act: str = "relu"
+    task: str = "base"
+
+    letters = {
+        "vision": "img",
+        "n_features": "Nf",
+        "n_points": "Np",
+        "d_inner": "Di",
+        "n_masks": "Nm",
+        "d_iou": "Du",
+        "d_mask": "Cm",
+        "d_inner_head": "Dih",
+        "d_quarter": "Dq",
+        "d_eighth": "De",
+        "d_mask_quarter": "Cq",
+    }
+    meanings = {
+        "n_features": "directions that tell a place",
+        "n_points": "kinds of points",
+        "d_inner": "width of the attention between prompts and image",
+        "n_masks": "masks that are drawn",
+        "d_iou": "hidden width of what rates them",
+        "d_mask": "channels of a mask that is given",
+        "d_inner_head": "width of one of its heads",
+        "d_quarter": "a quarter of the width",
+        "d_eighth": "an eighth of the width",
+        "d_mask_quarter": "a quarter of the mask's channels",
+    }
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        quotients = {
+            "d_head": (self.d_model, self.n_heads, "d_model / n_heads"),
+            "d_inner_head": (self.d_inner, self.n_heads, "d_inner / n_heads"),
+            "d_quarter": (self.d_model, 4, "d_model / 4"),
+            "d_eighth": (self.d_model, 8, "d_model / 8"),
+            "d_mask_quarter": (self.d_mask, 4, "d_mask / 4"),
+        }
+        for name, (over, under, names) in quotients.items():
+            if getattr(self, name) is None:
+                self.derive(**{name: divide(over, under, names=names)})
+
+
+def sam(c: SamConfig) -> Module:
+    """SAM (arXiv:2304.02643), with the names of `SamModel`. Source: transformers `modeling_sam.py`."""
+    directions = (Axis("axes", 2), Axis("features", c.n_features))
+    name = "positional_embedding"
+    shared = Param(name, directions, tied_to=f"shared_image_embedding.{name}")
+    return Module(
+        "",
+        (
+            Module("shared_image_embedding", (Param(name, directions, component="position"),)),
+            c.vision.module("vision_encoder", layout=c.layout, stream="encoder"),
+            Module("prompt_encoder", _prompts(c, shared)),
+            Module("mask_decoder", _decoder(c)),
+        ),
+    )
+
+
+def _prompts(c: SamConfig, shared: Param) -> Children:
+    embed, narrow, wide = Axis("embed", c.d_model), Axis("narrow", c.d_mask_quarter), Axis("mask", c.d_mask)
+    mask = (
+        convolution("conv1", narrow, ONE, TWO, TWO),
+        layer_norm("layer_norm1", narrow),
+        convolution("conv2", wide, narrow, TWO, TWO),
+        layer_norm("layer_norm2", wide),
+        convolution("conv3", embed, wide, ONE, ONE),
+    )
+    return (
+        Module("shared_embedding", (shared,), component="position"),
+        Module("mask_embed", mask),
+        embedding("no_mask_embed", ONE, embed),
+        embedding("point_embed", ONE, embed)._replace(repeat=c.n_points),
+        embedding("not_a_point_embed", ONE, embed),
+    )
+
+
+def _decoder(c: SamConfig) -> Children:
+    embed, quarter = Axis("embed", c.d_model), Axis("quarter", c.d_quarter)
+    eighth = Axis("eighth", c.d_eighth)
+    masks = Axis("masks", c.n_masks)
+    return (
+        embedding("iou_token", ONE, embed),
+        embedding("mask_tokens", masks, embed),
+        Module("transformer", _two_way(c, embed)),
+        # Transposed convolutions: their inputs come first.
+        _upscale("upscale_conv1", embed, quarter),
+        layer_norm("upscale_layer_norm", quarter),
+        _upscale("upscale_conv2", quarter, eighth),
+        _head("output_hypernetworks_mlps", embed, embed, eighth, 3)._replace(repeat=c.n_masks),
+        _head("iou_prediction_head", embed, Axis("iou", c.d_iou), masks, c.iou_depth),
+    )
+
+
+def _upscale(name: str, inp: Axis, out: Axis) -> Module:
+    leaves = (Param("weight", (inp, out, TWO, TWO), "matmul"), Param("bias", (out,)))
+    return Module(name, leaves, component="mixer", kind="conv")
+
+
+def _head(name: str, embed: Axis, hidden: Axis, out: Axis, depth: int) -> Module:
+    layers = tuple(linear(f"layers.{i}", hidden, hidden, bias=True) for i in range(depth - 2))
+    first, last = linear("proj_in", hidden, embed, bias=True), linear("proj_out", out, hidden, bias=True)
+    return Module(name, (first, *layers, last), component="head")
+
+
+def _two_way(c: SamConfig, embed: Axis) -> Children:
+    ffn = Axis("ffn", c.d_ff)
+    mlp = (
+        linear("lin1", ffn, embed, bias=True),
+        Op("act", c.act, {"width": ffn.size}),
+        linear("lin2", embed, ffn, bias=True),
+    )
+    block = (
+        _attention("self_attn", embed, c.n_heads, c.d_head),
+        layer_norm("layer_norm1", embed),
+        _attention("cross_attn_token_to_image", embed, c.n_heads, c.d_inner_head),
+        layer_norm("layer_norm2", embed),
+        Module("mlp", mlp, component="mlp"),
+        layer_norm("layer_norm3", embed),
+        _attention("cross_attn_image_to_token", embed, c.n_heads, c.d_inner_head),
+        layer_norm("layer_norm4", embed),
+    )
+    return (
+        Module("layers", block, repeat=c.n_layers),
+        _attention("final_attn_token_to_image", embed, c.n_heads, c.d_inner_head),
+        layer_norm("layer_norm_final_attn", embed),
+    )
+
+
+def _attention(name: str, embed: Axis, n: Dim, d_head: Dim) -> Module:
+    heads = heads_axis("heads", n, d_head)
+    parts = (
+        *(linear(f"{letter}_proj", heads, embed, bias=True) for letter in "qkv"),
+        *attention_core(n, n, d_head, cached=False),
+        linear("out_proj", embed, heads, bias=True),
+    )
+    return Module(name, parts, component="attention")
+
+
+ARCHITECTURES = {"sam": Architecture(SamConfig, sam)}
+
+
+def _sam(hf: HFConfig) -> Reading:
+    vision = hf.nested("vision_config")
+    prompts, decoder = hf.nested("prompt_encoder_config"), hf.nested("mask_decoder_config")
+    width, depth = whole(decoder, "hidden_size"), whole(decoder, "iou_head_depth")
+    if prompts["hidden_size"] != width:
+        raise InvalidConfig(f"prompt_encoder_config is {prompts['hidden_size']} wide and the decoder {width}")
+    if not 2 <= depth <= 64:
+        raise InvalidConfig(f"iou_head_depth = {depth} is not between 2 and 64")
+    given = {
+        # As a model of its own the tower has a module around it; here it has none.
+        "vision": Part("sam_vision", bare(vision).given),
+        "d_model": width,
+        "n_features": vision["num_pos_feats"],
+        "n_points": prompts["num_point_embeddings"],
+        "n_layers": decoder["num_hidden_layers"],
+        "n_heads": decoder["num_attention_heads"],
+        "d_ff": decoder["mlp_dim"],
+        "d_inner": width // whole(decoder, "attention_downsample_rate"),
+        "n_masks": whole(decoder, "num_multimask_outputs") + 1,
+        "d_iou": decoder["iou_head_hidden_dim"],
+        "d_mask": prompts["mask_input_channels"],
+        "iou_depth": depth,
+        "act": decoder["hidden_act"],
+    }
+    return Reading("sam", given)
+
+
+HF_READERS = {"sam": _sam}
