@@ -9,12 +9,13 @@ import click
 from sizer.cli.command import Command
 from sizer.cli.options import output_options
 from sizer.errors import InvalidConfig, clip
+from sizer.model import Model
 from sizer.report import solve as report
 from sizer.report.report import Report
 
 
 @click.command("solve", cls=Command)
-@click.argument("arch", metavar="ARCH")
+@click.argument("target", metavar="ARCH", required=False)
 @click.option("--for", "free", metavar="SIZES", required=True, help="What to find: d_model,n_layers,…")
 @click.option("--params", metavar="N", help="Parameters in all: 7B, 1.3e9, 124439808.")
 @click.option("--active", metavar="N", help="Parameters that a token visits.")
@@ -42,7 +43,7 @@ from sizer.report.report import Report
 @click.option("--explain", is_flag=True, help="The polynomial that is solved.")
 @output_options
 def command(
-    arch: str,
+    target: Model | str | None,
     free: str,
     assignments: tuple[str, ...],
     multiple: tuple[str, ...],
@@ -60,13 +61,16 @@ def command(
     """
     from sizer.sources.values import parse_assignment
 
+    if target is None:
+        raise click.UsageError("Missing argument 'ARCH': a preset, a file, or the name of a model type.")
+
     fixed: dict[str, Any] = {}
     for key, value in map(parse_assignment, assignments):
         if key in fixed:
             raise InvalidConfig(f"{clip(key)} is set twice")
         fixed[key] = value
     return report.report(
-        arch,
+        target,
         free,
         fixed=fixed,
         multiple=dict(map(parse_assignment, multiple)),

@@ -17,7 +17,7 @@ from sizer.report.report import Report, Table, View
 
 
 def report(
-    targets: Sequence[str | Mapping[str, Any]],
+    targets: Sequence[Model | str | Mapping[str, Any]],
     *,
     seq_len: int = 8192,
     dtype: str = "bf16",
@@ -28,7 +28,7 @@ def report(
     """The models of `targets`: names, paths or configurations."""
     if plot is not None:
         figure.check(plot)
-    models = [load(target) for target in targets]
+    models = [target if isinstance(target, Model) else load(target) for target in targets]
     found = comparison(models, seq_len=seq_len, dtype=dtype)
     if plot is not None:
         _draw(found, plot)

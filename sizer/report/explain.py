@@ -193,13 +193,21 @@ def _section_document(section: Section) -> dict[str, Any]:
                 "shape": [axis.size for axis in _axes(line.row)],
                 "letters": [str(axis.size) for axis in _axes(line.letters)],
                 "params": line.params,
+                "component": line.row.component,
+                "tied_to": line.row.leaf.tied_to,  # type: ignore[union-attr]
             }
             for line in section.lines
         ],
         "each": section.each,
+        "formula": _ascii(sum((_numel(line) for line in section.lines), start=Poly({}))),
         "times": [number for number, _ in section.factors],
+        "times_letters": [_ascii(letter) for _, letter in section.factors],
         "total": section.total,
     }
+
+
+def _ascii(size: Any) -> str:
+    return size.text(ascii_only=True) if isinstance(size, Poly) else str(size)
 
 
 def _axes(row: Row) -> tuple[Axis, ...]:

@@ -95,7 +95,8 @@ class Endpoint:
         with self.command.make_context(self.command.name, words) as ctx:
             own: dict[str, Any] = {"form": "report", "table_format": None, "verbose": False}
             if self.has_model:
-                own |= {"target": model, "preset": None, "cls": None, "assignments": ()}
+                about = {"target": model, "preset": None, "cls": None, "assignments": ()}
+                own |= {name: value for name, value in about.items() if name in ctx.params}
             assert self.command.callback is not None
             answer = self.command.callback(**{**ctx.params, **models, **own})
             assert isinstance(answer, Report)
@@ -160,6 +161,28 @@ ENDPOINTS = {
     "kv-cache": Endpoint("kv_cache", {**_LLAMA, "batch_size": 4, "seq_len": 8192}, tool=True),
     "memory": Endpoint("memory", {**_GPT2, "batch_size": 8, "seq_len": 1024}, tool=True),
     "shard": Endpoint("shard", {**_LLAMA, "tp": 8}),
+    "size": Endpoint("size", {**_LLAMA, "quant": "q4_k_m"}),
+    "fit": Endpoint(
+        "fit", {**_LLAMA, "on": "rtx-4090", "seq_len": 8192}, without=("hardware_file",), tool=True
+    ),
+    "plan": Endpoint(
+        "plan", {**_LLAMA, "on": "h100", "max_gpus": 8}, heavy=True, without=("hardware_file",)
+    ),
+    "solve": Endpoint(
+        "solve",
+        {**_LLAMA, "params": "7B", "for": "d_model,n_layers", "d_head": 128, "ff_ratio": "3.5"},
+        heavy=True,
+        tool=True,
+    ),
+    "train": Endpoint(
+        "train",
+        {**_LLAMA, "tokens": "15T", "on": "h100-sxm", "gpus": "1024", "mfu": "0.4"},
+        without=("hardware_file",),
+    ),
+    "compare": Endpoint("compare", {"targets": ["llama-2-7b", "llama-3-8b"]}, without=("plot",)),
+    "scaling": Endpoint("scaling", {"flops": "5.76e23"}, without=("name", "plot")),
+    "hardware": Endpoint("hardware:list", {"search": "h100"}, without=("hardware_file",)),
+    "hardware/{name}": Endpoint("hardware:show", {"name": "h100-sxm"}, without=("hardware_file",)),
     "presets": Endpoint("presets:list", {"family": "qwen3", "kind": ["moe"]}, tool=True),
     "presets/{name}": Endpoint("presets:show", {"name": "llama-3-8b"}),
 }
