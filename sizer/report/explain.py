@@ -10,10 +10,10 @@ from sizer import units
 from sizer.core.poly import Poly
 from sizer.core.tree import Axis, Param
 from sizer.core.walk import Frame, Row, walk
-from sizer.measures.count import count
-from sizer.measures.formula import formula
+from sizer.measures.count import COMPONENTS, Count, count
+from sizer.measures.formula import Formula, formula
 from sizer.model import Model
-from sizer.report.count import head, legend_lines, notes
+from sizer.report.count import head, legend_lines, notes, totals
 from sizer.report.report import Report, View
 
 
@@ -83,12 +83,29 @@ def report(model: Model) -> Report:
             **head(model),
             "total": found.total,
             "formula": form.form.text(ascii_only=True),
+            **totals(found),
+            "components": _components(found, form),
+            "legend": form.legend,
+            "values": {letter: about.value for letter, about in form.letters.items()},
             "sections": [_section_document(section) for section in sections],
             "assumptions": model.assumptions,
             "sources": model.sources,
         }
 
     return Report(str(found.total), document, view)
+
+
+def _components(found: Count, form: Formula) -> list[dict[str, Any]]:
+    return [
+        {
+            "component": name,
+            "params": found.components[name],
+            "share": found.components[name] / found.total,
+            "formula": _ascii(form.component_polys[name]),
+        }
+        for name in COMPONENTS
+        if name in found.components
+    ]
 
 
 def _sections(rows: list[Row], letters: list[Row]) -> Iterator[Section]:

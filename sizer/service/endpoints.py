@@ -165,9 +165,7 @@ ENDPOINTS = {
     "fit": Endpoint(
         "fit", {**_LLAMA, "on": "rtx-4090", "seq_len": 8192}, without=("hardware_file",), tool=True
     ),
-    "plan": Endpoint(
-        "plan", {**_LLAMA, "on": "h100", "max_gpus": 8}, heavy=True, without=("hardware_file",)
-    ),
+    "plan": Endpoint("plan", {**_LLAMA, "on": "h100", "max_gpus": 8}, heavy=True, without=("hardware_file",)),
     "solve": Endpoint(
         "solve",
         {**_LLAMA, "params": "7B", "for": "d_model,n_layers", "d_head": 128, "ff_ratio": "3.5"},

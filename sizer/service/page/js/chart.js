@@ -33,13 +33,12 @@ export function stacked(width, bars, limit) {
         fits ? svg('text', { x: from + 6, y: y + BAR / 2 + 4, class: 'name' }, piece.name) : null);
     });
     return svg('g', {},
-      svg('text', { x: 0, y: y - 7, class: 'name' }, bar.label),
-      svg('text', { x: width, y: y - 7, class: over ? 'over' : 'dim', 'text-anchor': 'end' }, `${bytes(bar.total)}${limit ? ` · ${t(over ? 'chart.over' : 'chart.fits')}` : ''}`),
-      pieces);
+      svg('text', { x: 0, y: y - 7, class: 'name' }, bar.label,
+        svg('tspan', { class: over ? 'over' : 'dim', dx: 10 }, `${bytes(bar.total)}${limit ? ` · ${t(over ? 'chart.over' : 'chart.fits')}` : ''}`)),
+      pieces, limit ? svg('line', { class: 'limit', x1: x(limit.bytes), x2: x(limit.bytes), y1: y - 5, y2: y + BAR + 5 }) : null);
   });
   const line = limit
     ? svg('g', { class: 'limit' },
-      svg('line', { x1: x(limit.bytes), x2: x(limit.bytes), y1: TOP - 6, y2: height }),
       svg('text', { x: Math.min(width, x(limit.bytes)), y: 13, 'text-anchor': x(limit.bytes) > width / 2 ? 'end' : 'start' }, `${limit.label} · ${bytes(limit.bytes)}`))
     : null;
   return svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'chart', role: 'img', 'aria-label': label + (limit ? `; ${limit.label}: ${bytes(limit.bytes)}` : '') }, rows, line);

@@ -8,6 +8,8 @@ import { exact } from './numbers.js';
 /** @param {Element} root @param {any} explained @param {any} formula */
 export function draw(root, explained, formula) {
   const open = new Set([...root.querySelectorAll('details[open]')].map((each) => each.getAttribute('data-title')));
+  const largest = explained.sections.reduce((/** @type {any} */ a, /** @type {any} */ b) => (Number(b.total) > Number(a.total) ? b : a));
+  if (!root.firstChild) open.add(largest.title);
   const steps = explained.sections.map((/** @type {any} */ section) => step(section, open.has(section.title)));
   const parts = explained.sections.map((/** @type {any} */ { total }) => total).filter((/** @type {any} */ total) => Number(total) > 0);
   put(root, steps, h('div', { class: 'sum' },

@@ -97,7 +97,7 @@ function row(node) {
   }
 }
 
-const thin = () => math('mspace', { width: '0.12em' });
+const thin = () => math('mspace', { width: '0.05em' });
 
 /** @param {Node_} node */
 const grouped = (node) => math('mrow', {}, node.kind === 'sum' || node.kind === 'product' ? bracketed(node) : row(node));
@@ -131,9 +131,9 @@ export function pieces(text) {
       last.terms.forEach((inner, j) => {
         const begin = j ? [operator(inner.minus)] : inner.minus ? [...before, operator(true)] : before;
         const end = j === last.terms.length - 1 ? [math('mo', { stretchy: 'false' }, ')')] : [];
-        found.push(math('math', {}, math('mrow', {}, begin, row(inner.of), end)));
+        found.push(math('math', { displaystyle: 'true' }, math('mrow', {}, begin, row(inner.of), end)));
       });
-    } else found.push(math('math', {}, math('mrow', {}, sign, row(of))));
+    } else found.push(math('math', { displaystyle: 'true' }, math('mrow', {}, sign, row(of))));
   });
   return found;
 }

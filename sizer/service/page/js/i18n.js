@@ -25,7 +25,7 @@ export function said(text) {
   const whole = words[`said.${text}`];
   if (whole) return whole;
   const title = /^Each (\S+?)(?: of the layers (.*))?$/.exec(text);
-  if (title && language() !== 'en') return title[2] ? t('each.layers', { stem: title[1], layers: title[2] }) : t('each', { stem: title[1] });
+  if (title) return title[2] ? t('each.layers', { stem: title[1], layers: title[2] }) : t('each', { stem: title[1] });
   return text;
 }
 

@@ -10,15 +10,10 @@ import * as picker from './picker.js';
 import * as share from './share.js';
 import * as sliders from './sliders.js';
 import { file, follow, onChange, read, state, TABS, update } from './state.js';
-import * as compare from './tabs/compare.js';
-import * as design from './tabs/design.js';
-import * as fit from './tabs/fit.js';
-import * as memory from './tabs/memory.js';
 import * as params from './tabs/params.js';
-import * as train from './tabs/train.js';
 
-/** @type {Record<string, any>} */
-const PANELS = { params, memory, fit, train, compare, design };
+/** The tabs that were opened; the others are not read before. @type {Record<string, any>} */
+const panels = { params };
 
 /** The last answers: of the model, and of the tab. @type {Record<string, any>} */
 const answers = { model: null, tab: null };
@@ -54,7 +49,7 @@ const model = newest(async () => {
     if (question !== asked()) return;
     answers.model = data;
     headline.numbers(data.count);
-    headline.formula(data.formula?.total ?? data.explained?.formula ?? null);
+    headline.formula(data.explained?.formula ?? null);
     fail('');
     if (state.tab === 'params') params.draw($('panel-params'), data);
     if (data.formula) await sliders.show(data.formula.values, data.formula.legend);
@@ -66,7 +61,9 @@ const model = newest(async () => {
 });
 
 const tab = newest(async () => {
-  const panel = PANELS[state.tab];
+  const name = state.tab;
+  const panel = (panels[name] ??= await import(`./tabs/${name}.js`));
+  if (state.tab !== name) return;
   if (panel === params) {
     if (answers.model) params.draw($('panel-params'), answers.model);
     return;
@@ -75,25 +72,25 @@ const tab = newest(async () => {
   const [box, out, slot] = [root.querySelector('.form'), root.querySelector('.answer'), root.querySelector('.problem')];
   if (root.dataset.lang !== language()) {
     root.dataset.lang = language();
-    form.draw(box, state.tab, panel.fields);
+    form.draw(box, name, panel.fields);
   }
-  form.refresh(state.tab, panel.fields);
-  const options = form.options(state.tab, panel.fields);
-  const question = asked() + state.tab + JSON.stringify(options);
-  const current = () => asked() + state.tab + JSON.stringify(form.options(state.tab, PANELS[state.tab].fields)) === question;
+  form.refresh(name, panel.fields);
+  const options = form.options(name, panel.fields);
+  const question = asked() + name + JSON.stringify(options);
+  const current = () => state.tab === name && asked() + name + JSON.stringify(form.options(name, panel.fields)) === question;
   try {
     if (file()) throw new Problem(t('file.only'), 0);
     const data = await panel.load(options);
     if (!current()) return;
     answers.tab = data;
-    form.fail(state.tab, panel.fields, '');
+    form.fail(name, panel.fields, '');
     slot.hidden = true;
     out.classList.remove('stale');
     panel.draw(out, data, options);
   } catch (error) {
     if (!current()) return;
     const text = sentence(error);
-    form.fail(state.tab, panel.fields, text);
+    form.fail(name, panel.fields, text);
     put(slot, text);
     slot.hidden = false;
     out.classList.add('stale');
@@ -197,6 +194,9 @@ function listen() {
   }));
 }
 
+/** Whether the lists that forms are made of are here. */
+let ready = false;
+
 /** @param {Set<string>} changed */
 function changed(changed) {
   if (changed.has('lang')) {
@@ -214,11 +214,12 @@ function changed(changed) {
   $('reset').hidden = !Object.keys(state.set).length;
   const sizes = ['model', 'config', 'file', 'set', 'lang'].some((key) => changed.has(key));
   if (sizes) void model();
-  if (sizes ? state.tab !== 'params' : changed.has('tab') || changed.has('options')) void tab();
+  if (sizes ? ready && state.tab !== 'params' : changed.has('tab') || changed.has('options')) void (state.tab === 'params' || ready ? tab() : null);
 }
 
 async function start() {
   await read();
+  if (innerWidth < 860) $('sizes').open = false;
   for (const name of TABS.slice(1)) {
     add($(`panel-${name}`), [h('div', { class: 'form' }), h('p', { class: 'error problem', role: 'alert', hidden: true }), h('div', { class: 'answer' })]);
   }
@@ -226,23 +227,24 @@ async function start() {
   onChange(changed);
   follow();
   translate(document);
-  const cards = ask('hardware', {}, { model: false }).then((found) => form.setHardware(found.hardware));
-  const first = new Set(['model', 'config', 'file', 'set', 'theme', 'tab']);
-  if (state.tab === 'params') changed(first);
-  else {
-    void model();
-    await cards.catch(() => {});
-    changed(first);
-  }
+  show();
+  look();
+  picker.refresh();
+  $('config').value = state.config;
+  $('reset').hidden = !Object.keys(state.set).length;
+  // The answer first; the lists after it.
+  await model();
   share.start(() => ({
-    command: PANELS[state.tab].command(form.options(state.tab, PANELS[state.tab].fields)),
+    command: panels[state.tab].command(form.options(state.tab, panels[state.tab].fields)),
     document: (state.tab === 'params' ? answers.model : answers.tab)?.document,
-    formula: answers.model?.formula?.total ?? '',
+    formula: answers.model?.explained?.formula ?? '',
     name: answers.model?.count.model ?? state.model,
     panel: $(`panel-${state.tab}`),
   }));
+  const cards = ask('hardware', {}, { model: false }).then((found) => form.setHardware(found.hardware));
   await Promise.all([picker.start(), cards]).catch((error) => fail(sentence(error)));
-  for (const name of TABS) delete $(`panel-${name}`).dataset.lang;
+  if (state.tab !== 'params') await tab();
+  ready = true;
   document.documentElement.dataset.ready = 'yes';
 }
 

@@ -38,7 +38,8 @@ export function figures(number) {
   if (Number.isInteger(number) && size < 1000) return String(number);
   if (size !== 0 && size < 0.001) return number.toPrecision(2);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : 2;
-  return exact(Number(number.toFixed(size < 1 ? 3 : digits)));
+  const [whole, rest] = number.toFixed(size < 1 ? 3 : digits).split('.');
+  return rest && Number(rest) ? `${exact(Number(whole) || 0)}.${rest}`.replace(/^0/, number < 0 ? '-0' : '0') : exact(Number(whole));
 }
 
 /** Bytes in binary units, said: 14.96 GiB. @param {Int} value */

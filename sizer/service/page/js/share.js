@@ -1,5 +1,6 @@
 /** Copy and save what is shown. */
 
+import { ask } from './api.js';
 import { $ } from './dom.js';
 import { python, shell } from './commands.js';
 import { latex } from './formula.js';
@@ -15,12 +16,13 @@ import { csv, markdown, tablesIn } from './tables.js';
  * @property {Element} panel
  */
 
-/** @type {Record<string, (shown: Shown) => string>} */
+/** @type {Record<string, (shown: Shown) => string | Promise<string>>} */
 const TEXTS = {
   link: () => location.href,
   cli: ({ command }) => shell(command),
   python: ({ command }) => python(command),
-  json: ({ document: answer }) => json(answer),
+  // The page asks for more than the count at once; what is copied is the command's own document.
+  json: async ({ command, document: answer }) => json(command.name === 'count' ? await ask('count') : answer),
   markdown: ({ panel }) => markdown(tablesIn(panel)),
   latex: ({ formula }) => (formula ? latex(formula) : ''),
 };
@@ -35,7 +37,7 @@ function json(value) {
 export function start(shown) {
   for (const button of document.querySelectorAll('[data-copy]')) {
     button.addEventListener('click', async () => {
-      const text = TEXTS[button.getAttribute('data-copy') ?? ''](shown());
+      const text = await TEXTS[button.getAttribute('data-copy') ?? ''](shown());
       try {
         await navigator.clipboard.writeText(text);
         say(t(text ? 'copied' : 'copy.nothing'));

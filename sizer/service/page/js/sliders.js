@@ -3,7 +3,8 @@
 import { ask } from './api.js';
 import { $, h, math, put } from './dom.js';
 import { symbol } from './formula.js';
-import { said, t } from './i18n.js';
+import { said } from './i18n.js';
+import { exact } from './numbers.js';
 import { setField, state, update } from './state.js';
 
 /** Letter → the field it is, and what config.json files call it. @type {Record<string, [string, string[]]>} */
@@ -74,7 +75,7 @@ function line(letter, meaning, sizes) {
   range.addEventListener('input', () => {
     const all = current();
     const value = snapped(letter, fromShare(letter, Number(range.value) / 1000, from), all);
-    number.value = String(value);
+    number.value = exact(value);
     range.setAttribute('aria-valuetext', String(value));
     last = field;
     setField(field, value === own[letter] ? '' : String(value));
@@ -83,8 +84,8 @@ function line(letter, meaning, sizes) {
     const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 8, PageDown: -8 }[event.key];
     if (!way) return;
     event.preventDefault();
-    const value = stepped(letter, Number(number.value) || from, way, current());
-    number.value = String(value);
+    const value = stepped(letter, current()[letter] || from, way, current());
+    number.value = exact(value);
     last = field;
     setField(field, value === own[letter] ? '' : String(value));
   });
@@ -123,7 +124,7 @@ function refresh(letter, sizes) {
   const number = $(`size-${FIELDS[letter][0]}`);
   const range = number.parentElement.querySelector('[type=range]');
   const value = sizes[letter];
-  if (document.activeElement !== number) number.value = String(value);
+  if (document.activeElement !== number) number.value = exact(value);
   if (document.activeElement !== range) range.value = String(Math.round(toShare(letter, value, Number(range.dataset.from)) * 1000));
   range.setAttribute('aria-valuetext', String(value));
   number.parentElement.classList.toggle('changed', FIELDS[letter][0] in state.set);
@@ -192,5 +193,3 @@ export function fail(text) {
   $(`size-${last}`).setAttribute('aria-invalid', 'true');
   return true;
 }
-
-export const resetLabel = () => t('sizes.reset');

@@ -66,30 +66,63 @@ export function draw(root, tree, path, go) {
   const entries = (part.children ?? []).map((child, index) => ({ child, index })).filter(({ child }) => Number(child.params) > 0)
     .sort((a, b) => Number(b.child.params) - Number(a.child.params));
   const boxes = squarify(entries.map(({ child }) => Number(child.params)), { x: 0, y: 0, w: width, h: height });
-  const cells = entries.map(({ child, index }, i) => cell(child, boxes[i], ratio(child.params, tree.params), child.children ? () => go([...taken, index].join('.')) : null));
+  const cells = entries.map(({ child, index }, i) => cell(child, boxes[i], tree, [...taken, index].join('.'), go));
   const focus = root.contains(document.activeElement);
   put(root, crumbs, svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'treemap', role: 'group', 'aria-label': t('breakdown.label', { name: title(part) }) }, cells));
   if (focus) /** @type {any} */ (root.querySelector('[tabindex="0"], button'))?.focus();
 }
 
-/** @param {Part} part @param {Box} box @param {number} share @param {(() => void) | null} enter */
-function cell(part, box, share, enter) {
+/** The strip of a cell that names it, above what it is made of. */
+const STRIP = 40;
+
+/** @param {Part} part @param {Box} box @param {Part} tree @param {string} path @param {(path: string) => void} go */
+function cell(part, box, tree, path, go) {
+  const share = ratio(part.params, tree.params);
   const name = title(part);
   const label = `${name}: ${exact(part.params)}, ${percent(share)}${part.shape ? `, [${part.shape.join(' × ')}]` : ''}`;
-  const lines = [name, `${short(part.params)} · ${percent(share)}`];
-  if (part.shape && part.shape.length) lines.push(part.shape.map(exact).join(' × '));
-  const room = Math.floor((box.w - 14) / 6.7);
-  const rows = Math.floor((box.h - 8) / 16);
-  const texts = room >= 5 ? lines.slice(0, Math.max(0, rows)).map((line, i) =>
-    svg('text', { x: box.x + 8, y: box.y + 18 + 16 * i, class: i ? 'dim' : 'name' }, line.length > room ? `${line.slice(0, room - 1)}…` : line)) : [];
   const gap = box.w > 4 && box.h > 4 ? 1 : 0.25;
+  const inside = { x: box.x + gap, y: box.y + gap, w: Math.max(0.5, box.w - 2 * gap), h: Math.max(0.5, box.h - 2 * gap) };
+  const nested = part.children && inside.w > 150 && inside.h > 110 ? inner(part, { x: inside.x + 5, y: inside.y + STRIP, w: inside.w - 10, h: inside.h - STRIP - 5 }) : null;
+  const rows = Math.floor((inside.h - 6) / 16);
+  const lines = [fitted(name, inside.w - 14, true), fitted(`${short(part.params)} · ${percent(share)}`, inside.w - 14, false), part.shape?.length ? fitted(part.shape.map(exact).join(' × '), inside.w - 14, false) : ''];
+  const texts = lines.slice(0, Math.max(0, Math.min(rows, nested ? 2 : 3))).map((line, i) => line && svg('text', { x: inside.x + 7, y: inside.y + 17 + 16 * i, class: i ? 'dim' : 'name' }, line));
+  const enter = part.children ? () => go(path) : null;
   const press = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== 'Enter' && event.key !== ' ') return;
     event.preventDefault();
     enter?.();
   };
   return svg('g', { role: enter ? 'button' : 'img', 'aria-label': label, tabindex: enter ? 0 : null, class: enter ? 'cell into' : 'cell', ...(enter ? { click: enter, keydown: press } : {}) },
-    svg('title', {}, label),
-    svg('rect', { x: box.x + gap, y: box.y + gap, width: Math.max(0.5, box.w - 2 * gap), height: Math.max(0.5, box.h - 2 * gap), rx: 2, class: `c-${part.component}` }),
-    texts);
+    svg('title', {}, label), rect(inside, nested ? 'frame' : `c-${part.component}`), nested, texts);
+}
+
+/** @param {Box} box @param {string} name */
+const rect = (box, name) => svg('rect', { x: box.x, y: box.y, width: Math.max(0.5, box.w), height: Math.max(0.5, box.h), rx: 2, class: name });
+
+/** What a part is made of, as a picture inside it. @param {Part} part @param {Box} box */
+function inner(part, box) {
+  const children = (part.children ?? []).filter(({ params }) => Number(params) > 0).sort((a, b) => Number(b.params) - Number(a.params));
+  const boxes = squarify(children.map(({ params }) => Number(params)), box);
+  return children.map((child, i) => {
+    const inset = boxes[i].w > 3 && boxes[i].h > 3 ? 0.75 : 0.2;
+    const at = { x: boxes[i].x + inset, y: boxes[i].y + inset, w: boxes[i].w - 2 * inset, h: boxes[i].h - 2 * inset };
+    const name = at.h > 22 ? fitted(title(child), at.w - 12, false) : '';
+    return [rect(at, `c-${child.component}`), name && svg('text', { x: at.x + 6, y: at.y + 16 }, name),
+      name && at.h > 40 && svg('text', { x: at.x + 6, y: at.y + 32, class: 'dim' }, fitted(short(child.params), at.w - 12, false))];
+  });
+}
+
+const pen = document.createElement('canvas').getContext('2d');
+const letters = getComputedStyle(document.documentElement).fontFamily;
+
+/** A text that is no wider than the room: its last segments, or its beginning, or nothing. @param {string} text @param {number} room @param {boolean} bold */
+function fitted(text, room, bold) {
+  if (!pen || room < 24) return '';
+  pen.font = `${bold ? '600 ' : ''}12.5px ${letters}`;
+  const fits = (/** @type {string} */ each) => pen.measureText(each).width <= room;
+  let shown = text.replace(/\.weight$/, '');
+  while (!fits(shown) && /^[^.\s]+\.(?=\w)/.test(shown)) shown = shown.slice(shown.indexOf('.') + 1);
+  if (fits(shown)) return shown;
+  while (shown.length > 3 && !fits(`${shown}…`)) shown = shown.slice(0, -1);
+  return shown.length > 3 ? `${shown}…` : '';
 }

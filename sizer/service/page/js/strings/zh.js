@@ -44,6 +44,7 @@ export const zh = {
   'tab.compare': '比较',
   'tab.design': '设计',
   'breakdown': '构成',
+  'breakdown.hint': '点选区域可深入查看',
   'breakdown.path': '在模型中的位置',
   'breakdown.model': '模型',
   'breakdown.label': '{name} 的参数面积图',

@@ -32,7 +32,7 @@ export async function load(options) {
 export function draw(root, { found }) {
   const shown = (/** @type {string} */ unit, /** @type {any} */ value) => (value === null || value === undefined ? '–' : unit === 'bytes' ? bytes(value) : unit === 'FLOPs' ? short(value) : exact(value));
   const rows = found.quantities.map((/** @type {any} */ line) => [
-    line.quantity, ...line.values.map((/** @type {any} */ value, /** @type {number} */ i) => h('span', {}, shown(line.unit, value), i && line.ratios[i] !== null ? h('span', { class: 'dim ratio' }, ` ${figures(line.ratios[i])}×`) : null))]);
+    line.quantity, ...line.values.map((/** @type {any} */ value, /** @type {number} */ i) => h('span', {}, shown(line.unit, value), i ? h('span', { class: 'dim ratio' }, line.ratios[i] === null ? '' : ` ${figures(line.ratios[i])}×`) : null))]);
   const fields_ = found.fields.map((/** @type {any} */ { field, values }) => [field, ...values.map((/** @type {any} */ value) => (value === null ? '–' : typeof value === 'number' || typeof value === 'bigint' ? exact(value) : String(value)))]);
   const numbers = found.model.map((/** @type {any} */ _, /** @type {number} */ i) => i + 1);
   const own = state.config || Object.keys(state.set).length ? h('p', { class: 'dim' }, t('compare.presets')) : null;

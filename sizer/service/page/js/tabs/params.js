@@ -21,18 +21,20 @@ export async function load() {
     const [count, tensors] = await Promise.all([ask('count'), ask('tensors')]);
     return { count, tensors: tensors.tensors, document: count };
   }
-  const [count, formula, explained] = await Promise.all([ask('count'), ask('formula'), ask('explain')]);
-  return { count, formula, explained, document: count };
+  // The derivation holds the totals, the formula and its letters too: one question an update.
+  const explained = await ask('explain');
+  return { count: explained, formula: explained, explained, document: explained };
 }
 
 /** @param {Element} root @param {Awaited<ReturnType<typeof load>>} data */
 export function draw(root, data) {
   if (!root.querySelector('#breakdown')) {
-    put(root, h('h2', {}), h('div', { id: 'breakdown' }), h('div', { class: 'columns' },
+    put(root, h('h2', {}), h('p', { class: 'dim small hint' }), h('div', { id: 'breakdown' }), h('div', { class: 'columns' },
       h('section', { 'aria-labelledby': 'h-components' }, h('h2', { id: 'h-components' }), h('div', { id: 'components' })),
       h('section', { 'aria-labelledby': 'h-derive', id: 'derive-box' }, h('h2', { id: 'h-derive' }), h('div', { id: 'derivation' }))));
   }
   /** @type {any} */ (root.querySelector('h2')).textContent = t('breakdown');
+  /** @type {any} */ (root.querySelector('.hint')).textContent = t('breakdown.hint');
   $('h-components').textContent = t('components');
   $('h-derive').textContent = t('derive');
   const tree = data.explained ? ofSections(data.explained) : ofTensors(data.count.model, data.tensors ?? []);

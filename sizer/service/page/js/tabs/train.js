@@ -48,14 +48,17 @@ export function draw(root, { run }, options) {
     h('p', { class: 'dim small' }, t('train.rule', { rule: run.rule, formula: run.formula })), notes([run]));
 }
 
+/** With separators, to the hundredth. @param {number} value */
+const cut = (value) => exact(/** @type {any} */ (value.toFixed(2)));
+
 /** @param {any} run @returns {[string, string, string][]} */
 const lines = (run) => [
   [t('train.flops'), scientific(Number(run.flops)), exact(run.flops)],
-  [t('train.hours'), short(run.gpu_hours), String(run.gpu_hours)],
-  [t('train.rate'), `${short(run.tokens_per_s)}/s`, String(run.tokens_per_s)],
-  [t('train.ratio'), figures(run.tokens_per_param), String(run.tokens_per_param)],
-  [t('train.energy'), `${short(run.energy_kwh * 1000)}Wh`, `${run.energy_kwh} kWh`],
-  ...(run.cost !== null && run.cost !== undefined ? [/** @type {[string, string, string]} */ ([t('train.cost'), short(run.cost), String(run.cost)])] : []),
+  [t('train.hours'), short(run.gpu_hours), cut(run.gpu_hours)],
+  [t('train.rate'), `${short(run.tokens_per_s)}/s`, cut(run.tokens_per_s)],
+  [t('train.ratio'), figures(run.tokens_per_param), cut(run.tokens_per_param)],
+  [t('train.energy'), `${short(run.energy_kwh * 1000)}Wh`, `${cut(run.energy_kwh)} kWh`],
+  ...(run.cost !== null && run.cost !== undefined ? [/** @type {[string, string, string]} */ ([t('train.cost'), short(run.cost), cut(run.cost)])] : []),
   ...Object.entries(run.checkpoint_bytes ?? {}).map(([name, value]) => /** @type {[string, string, string]} */ ([t(`train.${name}`), bytes(/** @type {number} */ (value)), exact(/** @type {number} */ (value))])),
 ];
 
