@@ -103,6 +103,25 @@ GETS: list[tuple[str, str]] = [
     ("shard?model=llama-3-8b&tp=8", "shard llama-3-8b --tp 8"),
     ("shard?model=llama-3-8b&framework=fsdp2&dp=8", "shard llama-3-8b --framework fsdp2 --dp 8"),
     ("shard?model=mixtral-8x7b&tp=2&ep=4", "shard mixtral-8x7b --tp 2 --ep 4"),
+    ("size?model=llama-3-8b&quant=q4_k_m", "size llama-3-8b --quant q4_k_m"),
+    ("fit?model=llama-3-8b&on=rtx-4090&seq_len=8192", "fit llama-3-8b --on rtx-4090 --seq-len 8192"),
+    ("plan?model=llama-3-8b&on=h100&max_gpus=4", "plan llama-3-8b --on h100 --max-gpus 4"),
+    (
+        "solve?model=llama-3-8b&params=7B&for=d_model,n_layers&d_head=128",
+        "solve llama-3-8b --params 7B --for d_model,n_layers --d-head 128",
+    ),
+    (
+        "solve?model=gpt2-small&set=n_layers%3D24&params=350M&for=d_model&d_head=64",
+        "solve gpt2-small --set n_layers=24 --params 350M --for d_model --d-head 64",
+    ),
+    (
+        "train?model=llama-3-8b&tokens=15T&on=h100-sxm&gpus=1024&mfu=0.4",
+        "train llama-3-8b --tokens 15T --on h100-sxm --gpus 1024 --mfu 0.4",
+    ),
+    ("compare?targets=gpt2-small&targets=llama-3-8b&all=true", "compare gpt2-small llama-3-8b --all"),
+    ("scaling?flops=5.76e23&law=epoch", "scaling --flops 5.76e23 --law epoch"),
+    ("hardware?search=h100", "hardware list --search h100"),
+    ("hardware/h100-sxm", "hardware show h100-sxm"),
     ("presets?family=gpt2", "presets list --family gpt2"),
     (
         "presets?kind=moe&kind=decoder&max=50000000000",

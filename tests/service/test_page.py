@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service.browsing import LLAMA, Open, number
+from service.browsing import LLAMA, Open, number, visits
 from service.conftest import ROOT, Server
 
 Run = Callable[..., tuple[int, str, str]]
@@ -114,6 +114,11 @@ TABS = [
         "compare gpt2-small gpt2-medium llama-3-8b --all",
     ),
     (
+        "#model=llama-3-8b&set.n_layers=16&tab=design&design.params=3B&design.for=d_model",
+        lambda d: d["solve"],
+        "solve llama-3-8b --set n_layers=16 --params 3B --for d_model --d-head 128 --top 8",
+    ),
+    (
         "#model=llama-3-8b&tab=design&design.params=3B",
         lambda d: d["solve"],
         "solve llama-3-8b --params 3B --for d_model,n_layers --d-head 128 --top 8",
@@ -156,6 +161,19 @@ def test_a_link_is_the_page(visit: Open, sizer_cli: Run, tmp_path: Path) -> None
     assert there.page.input_value("#size-n_layers") == "10"
     command = shlex.split(there.copied("cli"))
     assert command == ["sizer", "count", "config.json", "--set", "n_layers=10"]
+
+
+def test_a_token_is_asked_for_once(chromium: Any, start: Callable[..., Server], sizer_cli: Run) -> None:
+    server = start(SIZER_TOKEN="s3cret")
+    with visits(chromium, server.base) as begin:
+        here = begin()
+        here.page.goto(server.base)
+        here.page.fill("#token", "s3cret")
+        here.page.click("#token-dialog button")
+
+        here.total(number(sizer_cli, "llama-3-8b"))
+        here.page.wait_for_selector("html[data-ready]")
+        assert here.page.locator("dialog[open]").count() == 0
 
 
 def test_what_is_copied_and_saved(visit: Open, sizer_cli: Run) -> None:

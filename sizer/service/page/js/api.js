@@ -14,8 +14,12 @@ export class Problem extends Error {
 
 /** Asked where the service wants a token. @type {() => Promise<string | null>} */
 let askToken = async () => null;
-/** @param {typeof askToken} ask */
-export const onToken = (ask) => void (askToken = ask);
+/** One dialog for all that is refused at once. @param {typeof askToken} ask */
+export function onToken(ask) {
+  /** @type {Promise<string | null> | null} */
+  let asking = null;
+  askToken = () => (asking ??= ask().finally(() => (asking = null)));
+}
 
 const kept = () => sessionStorage.getItem('token');
 
@@ -23,21 +27,24 @@ const kept = () => sessionStorage.getItem('token');
  * The document of an endpoint.
  * @param {string} path  below /v1/
  * @param {Record<string, any>} options
- * @param {{ model?: boolean }} [about]  model: whether it is about the model of the page
+ * @param {{ model?: boolean, body?: string }} [about]  model: whether it is about the model of the page; body: JSON to send instead
  * @returns {Promise<any>}
  */
-export async function ask(path, options = {}, { model = true } = {}) {
+export async function ask(path, options = {}, { model = true, body = '' } = {}) {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== '' && value !== undefined && value !== null));
   const address = new URL(`v1/${path}`, document.baseURI);
+  if (body) return send(address, posted(body));
   if (!model) return send(query(address, given));
   const weights = file();
   if (weights) return send(address, form(weights, given));
   if (state.config) {
-    const body = `{"model": ${state.config}, ${JSON.stringify({ ...given, set: assignments() }).slice(1)}`;
-    return send(address, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+    return send(address, posted(`{"model": ${state.config}, ${JSON.stringify({ ...given, set: assignments() }).slice(1)}`));
   }
   return send(query(address, { model: state.model, set: assignments(), ...given }));
 }
+
+/** @param {string} body */
+const posted = (body) => ({ method: 'POST', body, headers: { 'content-type': 'application/json' } });
 
 /** `n_layers=24`, as on the command line. */
 export const assignments = () => Object.entries(state.set).map(([field, value]) => `${field}=${value}`);

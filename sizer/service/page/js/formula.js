@@ -109,7 +109,7 @@ const bracketed = (node) => [math('mo', { stretchy: 'false' }, '('), ...row(node
 const juxtaposed = (factors) =>
   factors.flatMap((factor, i) => {
     const times = i && factor.kind === 'number' ? math('mo', {}, '·') : thin();
-    return [...(i ? [times] : []), ...(factor.kind === 'sum' ? bracketed(factor) : row(factor))];
+    return [...(i ? [times] : []), ...(factor.kind === 'sum' || (i && factor.kind === 'product') ? bracketed(factor) : row(factor))];
   });
 
 /** A formula as one `<math>`. @param {string} text @returns {Element} */
@@ -164,4 +164,4 @@ function written(node) {
 
 /** @param {Node_[]} nodes */
 const factors = (nodes) =>
-  nodes.map((node, i) => (node.kind === 'sum' ? `\\left(${written(node)}\\right)` : `${i && node.kind === 'number' ? '\\cdot ' : ''}${written(node)}`)).join(' ');
+  nodes.map((node, i) => (node.kind === 'sum' || (i && node.kind === 'product') ? `\\left(${written(node)}\\right)` : `${i && node.kind === 'number' ? '\\cdot ' : ''}${written(node)}`)).join(' ');

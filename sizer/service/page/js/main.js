@@ -82,7 +82,7 @@ const tab = newest(async () => {
     if (file()) throw new Problem(t('file.only'), 0);
     const data = await panel.load(options);
     if (!current()) return;
-    answers.tab = data;
+    answers.tab = { name, document: data.document };
     form.fail(name, panel.fields, '');
     slot.hidden = true;
     out.classList.remove('stale');
@@ -236,7 +236,7 @@ async function start() {
   await model();
   share.start(() => ({
     command: panels[state.tab].command(form.options(state.tab, panels[state.tab].fields)),
-    document: (state.tab === 'params' ? answers.model : answers.tab)?.document,
+    document: (state.tab === 'params' ? answers.model : answers.tab?.name === state.tab ? answers.tab : null)?.document,
     formula: answers.model?.explained?.formula ?? '',
     name: answers.model?.count.model ?? state.model,
     panel: $(`panel-${state.tab}`),

@@ -22,7 +22,7 @@ const TEXTS = {
   cli: ({ command }) => shell(command),
   python: ({ command }) => python(command),
   // The page asks for more than the count at once; what is copied is the command's own document.
-  json: async ({ command, document: answer }) => json(command.name === 'count' ? await ask('count') : answer),
+  json: async ({ command, document: answer }) => (command.name === 'count' ? json(await ask('count')) : answer ? json(answer) : ''),
   markdown: ({ panel }) => markdown(tablesIn(panel)),
   latex: ({ formula }) => (formula ? latex(formula) : ''),
 };

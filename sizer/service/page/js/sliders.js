@@ -23,7 +23,7 @@ const FIELDS = {
   Es: ['n_shared_experts', ['n_shared_experts']],
 };
 const MEANINGS = /** @type {Record<string, string>} */ ({
-  C: 'context; rows of learned positions', k: 'experts a token visits', E: 'routed experts', L: 'blocks',
+  C: 'context; rows of learned positions', H: 'query heads', K: 'key/value heads', k: 'experts a token visits', E: 'routed experts', L: 'blocks',
 });
 
 /** What the model's own configuration says of its sizes. @type {Record<string, number>} */
@@ -54,7 +54,7 @@ async function configured() {
 export async function show(values, legend) {
   const also = await configured();
   const box = $('sliders');
-  const letters = Object.keys(FIELDS).filter((letter) => letter in values || (letter in also && ['k', 'E', 'L', 'C'].includes(letter)));
+  const letters = Object.keys(FIELDS).filter((letter) => letter in values || (letter in also && ['L', 'H', 'K', 'C', 'E', 'k'].includes(letter)));
   const now = letters.map((letter) => [letter, values[letter] ?? Number(state.set[FIELDS[letter][0]] ?? also[letter])]);
   const sizes = Object.fromEntries(now);
   const same = box.dataset.of === `${ownOf} ${letters} ${document.documentElement.lang}`;

@@ -41,6 +41,11 @@ export function update(patch) {
     weights = null;
     changed.add('file');
   }
+  if (changed.has('file') && state.options['params.path']) {
+    // A place in another model.
+    const { 'params.path': __, ...options } = patch.options ?? state.options;
+    patch = { ...patch, options };
+  }
   const { file: _, ...rest } = patch;
   Object.assign(state, rest);
   for (const listener of listeners) listener(changed);

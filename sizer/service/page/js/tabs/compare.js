@@ -19,12 +19,15 @@ export const fields = [
 ];
 
 /** @param {Record<string, string>} o */
-const targets = (o) => [state.model, o.with, o.and, o.also].filter(Boolean);
+const targets = (o) => [state.config ? 'config.json' : state.model, o.with, o.and, o.also].filter(Boolean);
 
 /** @param {Record<string, string>} options */
 export async function load(options) {
   const { seq_len, dtype } = options;
-  const found = await ask('compare', { targets: targets(options), seq_len, dtype, all: true }, { model: false });
+  const [, ...others] = targets(options);
+  // A configuration goes as it is: whole numbers of any size stay what they are.
+  const body = state.config ? `{"targets": [${[state.config, ...others.map((name) => JSON.stringify(name))].join(', ')}], ${JSON.stringify({ seq_len, dtype, all: true }).slice(1)}` : '';
+  const found = await ask('compare', { targets: targets(options), seq_len, dtype, all: true }, { model: false, body });
   return { found, document: found };
 }
 
@@ -35,7 +38,7 @@ export function draw(root, { found }) {
     line.quantity, ...line.values.map((/** @type {any} */ value, /** @type {number} */ i) => h('span', {}, shown(line.unit, value), i ? h('span', { class: 'dim ratio' }, line.ratios[i] === null ? '' : ` ${figures(line.ratios[i])}×`) : null))]);
   const fields_ = found.fields.map((/** @type {any} */ { field, values }) => [field, ...values.map((/** @type {any} */ value) => (value === null ? '–' : typeof value === 'number' || typeof value === 'bigint' ? exact(value) : String(value)))]);
   const numbers = found.model.map((/** @type {any} */ _, /** @type {number} */ i) => i + 1);
-  const own = state.config || Object.keys(state.set).length ? h('p', { class: 'dim' }, t('compare.presets')) : null;
+  const own = Object.keys(state.set).length ? h('p', { class: 'dim' }, t('compare.presets')) : null;
   put(root, own,
     table({ caption: t('compare.sizes'), headers: ['', ...found.model], numbers, rows, raw: found.quantities.map((/** @type {any} */ line) => [line.quantity, ...line.values]) }),
     table({ caption: t('compare.fields'), headers: ['', ...found.model], numbers, rows: fields_, raw: found.fields.map((/** @type {any} */ line) => [line.field, ...line.values]) }),
