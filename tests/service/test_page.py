@@ -79,6 +79,11 @@ def test_an_error_is_shown_beside_its_input(visit: Open, sizer_cli: Run) -> None
     here.total(number(sizer_cli, "llama-3-8b", "--set", "n_heads=64"))
     assert not shown.is_visible()
 
+    there = visit().open("#model=llama-3-8b&set.n_heads=33")
+    there.page.locator("#error-n_heads").filter(has_text="33").wait_for()
+    there.page.fill("#size-n_heads", "16")
+    there.total(number(sizer_cli, "llama-3-8b", "--set", "n_heads=16"))
+
 
 # A tab and its options in the address -> what is copied as JSON, and the command that says the same.
 TABS = [

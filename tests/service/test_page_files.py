@@ -49,6 +49,9 @@ def test_of_a_file_of_weights_only_the_header_is_sent(visit: Open, sizer_cli: Ru
 
     assert len(here.posted) == 2
     assert 0 < max(here.posted) < 2_000 < file.stat().st_size
+    # No link holds the file; one that is opened says so.
+    there = visit().open(here.copied("link"))
+    there.page.locator("#problem").filter(has_text=file.name).wait_for()
 
 
 EVIL = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>'

@@ -9,7 +9,7 @@ import { language, t, translate } from './i18n.js';
 import * as picker from './picker.js';
 import * as share from './share.js';
 import * as sliders from './sliders.js';
-import { file, follow, onChange, read, state, TABS, update } from './state.js';
+import { file, follow, leftOut, onChange, read, state, TABS, update } from './state.js';
 import * as params from './tabs/params.js';
 
 /** The tabs that were opened; the others are not read before. @type {Record<string, any>} */
@@ -56,7 +56,11 @@ const model = newest(async () => {
     else put($('sliders'));
     performance.measure('update', { start: begun });
   } catch (error) {
-    if (question === asked()) fail(sentence(error));
+    if (question !== asked()) return;
+    const text = sentence(error);
+    // A link to sizes that do not go together: show them, so that one can be changed.
+    if (Object.keys(state.set).length && !$('sliders').firstChild) await sliders.show(null, {}).catch(() => {});
+    fail(text);
   }
 });
 
@@ -234,6 +238,7 @@ async function start() {
   $('reset').hidden = !Object.keys(state.set).length;
   // The answer first; the lists after it.
   await model();
+  if (leftOut()) fail(t('file.again', { name: leftOut() }));
   share.start(() => ({
     command: panels[state.tab].command(form.options(state.tab, panels[state.tab].fields)),
     document: (state.tab === 'params' ? answers.model : answers.tab?.name === state.tab ? answers.tab : null)?.document,

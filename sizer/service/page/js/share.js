@@ -5,6 +5,7 @@ import { $ } from './dom.js';
 import { python, shell } from './commands.js';
 import { latex } from './formula.js';
 import { t } from './i18n.js';
+import { isWhole } from './state.js';
 import { csv, markdown, tablesIn } from './tables.js';
 
 /**
@@ -40,7 +41,7 @@ export function start(shown) {
       const text = await TEXTS[button.getAttribute('data-copy') ?? ''](shown());
       try {
         await navigator.clipboard.writeText(text);
-        say(t(text ? 'copied' : 'copy.nothing'));
+        say(t(!text ? 'copy.nothing' : button.getAttribute('data-copy') === 'link' && !isWhole() ? 'copy.without' : 'copied'));
       } catch {
         $('copy-text').value = text;
         $('copy-dialog').showModal();

@@ -22,9 +22,12 @@ const FIELDS = {
   Fe: ['d_ff_expert', ['moe_intermediate_size']],
   Es: ['n_shared_experts', ['n_shared_experts']],
 };
-const MEANINGS = /** @type {Record<string, string>} */ ({
-  C: 'context; rows of learned positions', H: 'query heads', K: 'key/value heads', k: 'experts a token visits', E: 'routed experts', L: 'blocks',
-});
+/** What they mean where no formula says so. @type {Record<string, string>} */
+const MEANINGS = {
+  D: 'width of the residual stream', L: 'blocks', H: 'query heads', K: 'key/value heads', Dh: 'width of one head', F: 'hidden width of the MLP',
+  V: 'rows of the embedding as stored', C: 'context; rows of learned positions', E: 'routed experts', k: 'experts a token visits',
+  Fe: 'hidden width of one expert', Es: 'always-on experts',
+};
 
 /** What the model's own configuration says of its sizes. @type {Record<string, number>} */
 let own = {};
@@ -49,13 +52,14 @@ async function configured() {
 
 /**
  * The sizes to show: those of the formula, and those that only running the model needs.
- * @param {Record<string, number>} values @param {Record<string, string>} legend
+ * @param {Record<string, number> | null} values  null where there is no formula, as the sizes do not go together
+ * @param {Record<string, string>} legend
  */
 export async function show(values, legend) {
   const also = await configured();
   const box = $('sliders');
-  const letters = Object.keys(FIELDS).filter((letter) => letter in values || (letter in also && ['L', 'H', 'K', 'C', 'E', 'k'].includes(letter)));
-  const now = letters.map((letter) => [letter, values[letter] ?? Number(state.set[FIELDS[letter][0]] ?? also[letter])]);
+  const letters = Object.keys(FIELDS).filter((letter) => (values && letter in values) || (letter in also && (!values || ['L', 'H', 'K', 'C', 'E', 'k'].includes(letter))));
+  const now = letters.map((letter) => [letter, values?.[letter] ?? Number(state.set[FIELDS[letter][0]] ?? also[letter])]);
   const sizes = Object.fromEntries(now);
   const same = box.dataset.of === `${ownOf} ${letters} ${document.documentElement.lang}`;
   if (!same) {
@@ -106,7 +110,6 @@ function line(letter, meaning, sizes) {
 
 /** The field that was changed last: an error is shown beside it. */
 let last = '';
-export const lastField = () => last;
 
 /** What the fields say now. @returns {Record<string, number>} */
 function current() {
@@ -186,10 +189,11 @@ export function reset() {
 export function fail(text) {
   for (const element of document.querySelectorAll('#sliders .error')) /** @type {any} */ (element).hidden = true;
   for (const element of document.querySelectorAll('#sliders [aria-invalid]')) element.removeAttribute('aria-invalid');
-  const slot = text && last && last in state.set ? $(`error-${last}`) : null;
+  const field = last in state.set ? last : Object.keys(state.set)[0];
+  const slot = text && field ? $(`error-${field}`) : null;
   if (!slot) return false;
   put(slot, text);
   slot.hidden = false;
-  $(`size-${last}`).setAttribute('aria-invalid', 'true');
+  $(`size-${field}`).setAttribute('aria-invalid', 'true');
   return true;
 }

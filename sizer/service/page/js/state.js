@@ -79,6 +79,7 @@ async function write() {
     const packed = await pack(state.config);
     if (mine !== turn) return;
     if (packed.length <= MOST_ADDRESS) pairs.set('config', packed);
+    else pairs.set('file', 'config.json');
   } else pairs.set('model', state.model);
   for (const [field, value] of Object.entries(state.set)) pairs.set(`set.${field}`, value);
   if (state.tab !== 'params') pairs.set('tab', state.tab);
@@ -88,6 +89,13 @@ async function write() {
   own = `#${pairs}`;
   history.replaceState(null, '', own);
 }
+
+/** The file of an address, which it cannot hold. */
+let left = '';
+export const leftOut = () => left;
+
+/** Whether the address says all that is shown. */
+export const isWhole = () => !weights && (!state.config || own.includes('config='));
 
 /** Read the address; what it does not say is as at first. @returns {Promise<void>} */
 export async function read() {
@@ -101,6 +109,7 @@ export async function read() {
     else if (key.startsWith('set.')) found.set[key.slice(4)] = value;
     else if (/^[a-z]+\.[a-z_]+$/.test(key)) found.options[key] = value;
   }
+  left = pairs.get('file') ?? '';
   const packed = pairs.get('config');
   if (packed) found.config = await unpack(packed).catch(() => '{}');
   Object.assign(state, found);
