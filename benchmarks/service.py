@@ -117,7 +117,7 @@ def show(name: str, times: list[float], seconds: float) -> float:
 
 
 def serve(*options: str) -> Server:
-    return Server([sys.executable, "-m", "sizer", "serve", "--port", "0", *options])
+    return Server([sys.executable, "-m", "sizer", "serve", "--port", "0", "--grace", "2", *options])
 
 
 def rates(seconds: float, rounds: int) -> None:

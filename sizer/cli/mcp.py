@@ -21,9 +21,9 @@ def command() -> None:
     sizer mcp
     """
     try:
-        from sizer.service import mcp
+        from sizer.service.mcp import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("mcp", "mcp_types"):
             raise MissingExtra("mcp", "sizer mcp") from None
         raise
-    sys.exit(mcp.run())
+    sys.exit(run())

@@ -9,13 +9,12 @@ import click
 from sizer.cli.command import Command
 from sizer.cli.options import output_options
 from sizer.errors import InvalidConfig, clip
-from sizer.model import Model
 from sizer.report import solve as report
 from sizer.report.report import Report
 
 
 @click.command("solve", cls=Command)
-@click.argument("target", metavar="ARCH", required=False)
+@click.argument("target", metavar="ARCH")
 @click.option("--for", "free", metavar="SIZES", required=True, help="What to find: d_model,n_layers,…")
 @click.option("--params", metavar="N", help="Parameters in all: 7B, 1.3e9, 124439808.")
 @click.option("--active", metavar="N", help="Parameters that a token visits.")
@@ -43,7 +42,7 @@ from sizer.report.report import Report
 @click.option("--explain", is_flag=True, help="The polynomial that is solved.")
 @output_options
 def command(
-    target: Model | str | None,
+    target: Any,
     free: str,
     assignments: tuple[str, ...],
     multiple: tuple[str, ...],
@@ -60,9 +59,6 @@ def command(
     sizer solve mixtral-8x7b --params 47B --active 13B --for d_model,n_experts --d-head 128
     """
     from sizer.sources.values import parse_assignment
-
-    if target is None:
-        raise click.UsageError("Missing argument 'ARCH': a preset, a file, or the name of a model type.")
 
     fixed: dict[str, Any] = {}
     for key, value in map(parse_assignment, assignments):

@@ -1,1 +1,1 @@
-"""Plans made of the measures: what fits where and takes how long, which sizes have a total, how totals change."""
+"""Plans made of the measures: what fits where and for how long, which sizes have a total."""

@@ -18,9 +18,10 @@ from sizer.core.record import Record
 from sizer.core.walk import walk
 from sizer.errors import InvalidConfig
 from sizer.measures.count import count
-from sizer.measures.flops import as_products, flops_of, kernel_of
+from sizer.measures.flops import flops_of, kernel_of
 from sizer.measures.kv_cache import Setup, cache_of, kept, smaller, window_letter
 from sizer.measures.passes import Pass
+from sizer.measures.products import as_products
 from sizer.measures.scans import log2
 from sizer.model import Model
 

@@ -232,7 +232,7 @@ def _stream(parts: AsyncIterator[bytes], kind: str, *, zipped: bool) -> Response
     return StreamingResponse(parts, 200, headers, kind)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _label(path: str) -> str:
     """The path as metrics count it: no more of them than there are endpoints."""
     if path.startswith("/v1/"):

@@ -26,8 +26,8 @@ export async function load(options) {
   const { seq_len, dtype } = options;
   const [, ...others] = targets(options);
   // A configuration goes as it is: whole numbers of any size stay what they are.
-  const body = state.config ? `{"targets": [${[state.config, ...others.map((name) => JSON.stringify(name))].join(', ')}], ${JSON.stringify({ seq_len, dtype, all: true }).slice(1)}` : '';
-  const found = await ask('compare', { targets: targets(options), seq_len, dtype, all: true }, { model: false, body });
+  const body = state.config ? `{"models": [${[state.config, ...others.map((name) => JSON.stringify(name))].join(', ')}], ${JSON.stringify({ seq_len, dtype, all: true }).slice(1)}` : '';
+  const found = await ask('compare', { models: targets(options), seq_len, dtype, all: true }, { model: false, body });
   return { found, document: found };
 }
 
