@@ -144,12 +144,9 @@ _KEYS: dict[str, Callable[[Row, int | None], str]] = {
 GROUPINGS = ("component", "layer", "module", "tensor")
 
 
-def _document(model: Model, found: Count, rows: list[Row], by: str, depth: int | None) -> dict[str, Any]:
-    groupings = {"component": _entries(model, rows, "component", None)}
-    if by not in groupings:
-        groupings[by] = _entries(model, rows, by, depth)
+def totals(found: Count) -> dict[str, Any]:
+    """The totals of a count as documents hold them."""
     return {
-        **head(model),
         "params": {
             "total": found.total,
             "active": found.active,
@@ -159,6 +156,16 @@ def _document(model: Model, found: Count, rows: list[Row], by: str, depth: int |
         },
         "buffers": {"total": found.buffers},
         "tied": {"total": found.tied},
+    }
+
+
+def _document(model: Model, found: Count, rows: list[Row], by: str, depth: int | None) -> dict[str, Any]:
+    groupings = {"component": _entries(model, rows, "component", None)}
+    if by not in groupings:
+        groupings[by] = _entries(model, rows, by, depth)
+    return {
+        **head(model),
+        **totals(found),
         **{f"{name}s": _records(found, name, rows) for name, rows in groupings.items()},
         "assumptions": [*model.assumptions, *CONVENTIONS],
         "sources": model.sources,

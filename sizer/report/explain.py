@@ -10,10 +10,10 @@ from sizer import units
 from sizer.core.poly import Poly
 from sizer.core.tree import Axis, Param
 from sizer.core.walk import Frame, Row, walk
-from sizer.measures.count import count
-from sizer.measures.formula import formula
+from sizer.measures.count import COMPONENTS, Count, count
+from sizer.measures.formula import Formula, formula
 from sizer.model import Model
-from sizer.report.count import head, legend_lines, notes
+from sizer.report.count import head, legend_lines, notes, totals
 from sizer.report.report import Report, View
 
 
@@ -83,12 +83,29 @@ def report(model: Model) -> Report:
             **head(model),
             "total": found.total,
             "formula": form.form.text(ascii_only=True),
+            **totals(found),
+            "components": _components(found, form),
+            "legend": form.legend,
+            "values": {letter: about.value for letter, about in form.letters.items()},
             "sections": [_section_document(section) for section in sections],
             "assumptions": model.assumptions,
             "sources": model.sources,
         }
 
     return Report(str(found.total), document, view)
+
+
+def _components(found: Count, form: Formula) -> list[dict[str, Any]]:
+    return [
+        {
+            "component": name,
+            "params": found.components[name],
+            "share": found.components[name] / found.total,
+            "formula": _ascii(form.component_polys[name]),
+        }
+        for name in COMPONENTS
+        if name in found.components
+    ]
 
 
 def _sections(rows: list[Row], letters: list[Row]) -> Iterator[Section]:
@@ -193,13 +210,21 @@ def _section_document(section: Section) -> dict[str, Any]:
                 "shape": [axis.size for axis in _axes(line.row)],
                 "letters": [str(axis.size) for axis in _axes(line.letters)],
                 "params": line.params,
+                "component": line.row.component,
+                "tied_to": line.row.leaf.tied_to,  # type: ignore[union-attr]
             }
             for line in section.lines
         ],
         "each": section.each,
+        "formula": _ascii(sum((_numel(line) for line in section.lines), start=Poly({}))),
         "times": [number for number, _ in section.factors],
+        "times_letters": [_ascii(letter) for _, letter in section.factors],
         "total": section.total,
     }
+
+
+def _ascii(size: Any) -> str:
+    return size.text(ascii_only=True) if isinstance(size, Poly) else str(size)
 
 
 def _axes(row: Row) -> tuple[Axis, ...]:

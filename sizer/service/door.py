@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from sizer.service import logs, problems
 from sizer.service.cache import MAX_KEY, Cache, Kept, Key, accepts_gzip
@@ -85,9 +85,14 @@ class Door:
             return
         begin = time.perf_counter()
         path: str = scope["path"]
-        if self.root and (path == self.root or path.startswith(f"{self.root}/")):
+        if self.root and path == self.root:
+            # The page names its files beside its own address, so that needs its last stroke.
+            moved = RedirectResponse(f"{self.root}/", 308)
+            await self._answered(moved, scope, receive, send, begin)
+            return
+        if self.root and path.startswith(f"{self.root}/"):
             # Whether the proxy in front takes its prefix off or leaves it.
-            path = scope["path"] = path[len(self.root) :] or "/"
+            path = scope["path"] = path[len(self.root) :]
         headers = headers_of(scope)
         if self.token is not None and _is_guarded(path) and not self._admitted(headers):
             refused = problem(401, "this service needs a token: Authorization: Bearer …")

@@ -17,7 +17,7 @@ _KINDS = {".js": "text/javascript", ".mjs": "text/javascript", ".webmanifest": "
 HEADERS = [
     (
         b"content-security-policy",
-        b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
+        b"default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; object-src 'none'; "
         b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     ),
     (b"referrer-policy", b"no-referrer"),

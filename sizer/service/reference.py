@@ -8,17 +8,6 @@ from typing import Any
 
 from sizer.service import openapi
 
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h2 { margin-top: 2.5rem; border-top: 1px solid #8886; padding-top: 1rem }
-pre { overflow-x: auto; padding: .75rem; background: #8882; border-radius: .25rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0;
-         border-bottom: 1px solid #8883 }
-code { font-size: .92em }
-"""
-
 
 def page(document: dict[str, Any]) -> str:
     """The page."""
@@ -31,7 +20,8 @@ def page(document: dict[str, Any]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>sizer {escape(info['version'])}: the HTTP interface</title>\n<style>{_STYLE}</style>\n"
+        f"<title>sizer {escape(info['version'])}: the HTTP interface</title>\n"
+        '<link rel="stylesheet" href="docs.css">\n'
         f"</head>\n<body>\n<main>\n<h1>sizer {escape(info['version'])}: the HTTP interface</h1>\n"
         f'<p>{_prose(info["description"])}</p>\n<p><a href="openapi.json">openapi.json</a></p>\n'
         f'<nav aria-label="Endpoints">{links}</nav>\n{"".join(parts)}</main>\n</body>\n</html>\n'

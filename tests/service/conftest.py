@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from service.browsing import Open, browser, visits
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,3 +107,21 @@ def start() -> Iterator[Callable[..., Server]]:
     yield begin
     for each in started:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium, as long as one file of tests needs it."""
+    pytest.importorskip("playwright", reason="the tests of the page need playwright")
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("the tests of the page need chromium")
+    with browser(found) as opened:
+        yield opened
+
+
+@pytest.fixture
+def visit(chromium: Any, server: Server) -> Iterator[Open]:
+    """Open the page in tabs that must not complain."""
+    with visits(chromium, server.base) as begin:
+        yield begin

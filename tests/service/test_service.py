@@ -198,6 +198,9 @@ def test_a_prefix_of_a_proxy_and_no_cors(start: Start) -> None:
         assert server.client.get(path).status_code == 401
     described = server.client.get("/tools/sizer/openapi.json", headers=bearer).json()
     assert described["servers"] == [{"url": "/tools/sizer"}]
+    moved = server.client.get("/tools/sizer")
+    assert (moved.status_code, moved.headers["location"]) == (308, "/tools/sizer/")
+    assert server.client.get("/tools/sizer/js/main.js").headers["content-type"].startswith("text/javascript")
 
 
 def test_cors_where_it_is_asked_for(start: Start) -> None:
