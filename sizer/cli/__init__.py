@@ -22,6 +22,7 @@ COMMANDS = {
     "count": "Count the parameters of a model.",
     "explain": "Derive the count the way a textbook does.",
     "formula": "Print the closed form of the count.",
+    "derive": "Derive the closed form of a torch module.",
     "flops": "Count the FLOPs of a step.",
     "kv-cache": "Count the bytes that decoding keeps.",
     "shard": "Count the parameters of every rank.",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from sizer.cli.command import Command
-from sizer.cli.options import output_options
+from sizer.cli.options import ModelType, output_options
 from sizer.cli.run_options import number
+from sizer.model import Model
 from sizer.report import scaling as report
 from sizer.report.report import Report
 
@@ -14,7 +15,9 @@ from sizer.report.report import Report
 @click.command("scaling", cls=Command)
 @click.option("--flops", metavar="N", help="A budget: 5.76e23.")
 @click.option("--params", metavar="N", help="A size: 8B.")
-@click.option("--model", "name", metavar="MODEL", help="Instead of --params, a model whose size it is.")
+@click.option(
+    "--model", type=ModelType(), metavar="MODEL", help="Instead of --params, a model whose size it is."
+)
 @click.option("--tokens", metavar="N", help="With a size: how far 15T tokens are from the best number.")
 @click.option("--law", "laws", multiple=True, metavar="NAME", help="One law; all unless given.")
 @click.option(
@@ -25,7 +28,7 @@ from sizer.report.report import Report
 def command(
     flops: str | None,
     params: str | None,
-    name: str | None,
+    model: Model | None,
     tokens: str | None,
     laws: tuple[str, ...],
     plot: str | None,
@@ -43,7 +46,7 @@ def command(
     return report.report(
         flops=number(flops, "--flops"),
         params=number(params, "--params"),
-        name=name,
+        model=model,
         tokens=number(tokens, "--tokens"),
         laws=laws,
         plot=plot,

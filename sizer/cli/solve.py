@@ -14,7 +14,7 @@ from sizer.report.report import Report
 
 
 @click.command("solve", cls=Command)
-@click.argument("arch", metavar="ARCH")
+@click.argument("target", metavar="ARCH")
 @click.option("--for", "free", metavar="SIZES", required=True, help="What to find: d_model,n_layers,…")
 @click.option("--params", metavar="N", help="Parameters in all: 7B, 1.3e9, 124439808.")
 @click.option("--active", metavar="N", help="Parameters that a token visits.")
@@ -42,7 +42,7 @@ from sizer.report.report import Report
 @click.option("--explain", is_flag=True, help="The polynomial that is solved.")
 @output_options
 def command(
-    arch: str,
+    target: Any,
     free: str,
     assignments: tuple[str, ...],
     multiple: tuple[str, ...],
@@ -66,7 +66,7 @@ def command(
             raise InvalidConfig(f"{clip(key)} is set twice")
         fixed[key] = value
     return report.report(
-        arch,
+        target,
         free,
         fixed=fixed,
         multiple=dict(map(parse_assignment, multiple)),

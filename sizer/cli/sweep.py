@@ -12,12 +12,15 @@ import click
 from sizer.cli.command import Command
 from sizer.cli.options import answered, form_options, model_of
 from sizer.errors import ClosedPipe, InvalidConfig, clip
+from sizer.model import Model
 from sizer.planning.sweeping.sweep import MAX_POINTS, MEASURES
 from sizer.report import sweep as report
+from sizer.report.report import Report
 
 
 @click.command("sweep", cls=Command)
-@click.argument("words", nargs=-1, metavar="[MODEL] SIZE=VALUES…")
+@click.argument("target", metavar="[MODEL]", required=False)
+@click.argument("axes", nargs=-1, metavar="SIZE=VALUES…")
 @click.option("--preset", metavar="NAME", help="A model known by name (sizer presets list).")
 @click.option("--class", "cls", metavar="NAME", help="The class to build, such as BertForMaskedLM.")
 @click.option("--set", "assignments", metavar="KEY=VALUE", multiple=True, help="Override a field.")
@@ -30,7 +33,8 @@ from sizer.report import sweep as report
 @click.option("--explain", is_flag=True, help="The closed forms that the grid is worked out by.")
 @form_options
 def command(
-    words: tuple[str, ...],
+    target: Any,
+    axes: tuple[str, ...],
     preset: str | None,
     cls: str | None,
     assignments: tuple[str, ...],
@@ -44,7 +48,7 @@ def command(
     form: str | None,
     table_format: str | None,
     verbose: bool,
-) -> int:
+) -> int | Report:
     """Measure a model over a grid of sizes, switches and settings of the run.
 
     \b
@@ -52,11 +56,16 @@ def command(
     sizer sweep llama-3-8b seq_len=1024:131072:*2 dtype=bf16,fp8 --what kv_cache
     sizer sweep --models all --what params,weights --output presets.csv
     """
-    target, axes = _split(words)
-    named = target is not None or preset is not None
-    model = model_of(target, preset, cls, assignments) if named else None
+    if isinstance(target, str):
+        target, values = _split((target, *axes))
+    else:
+        _, values = _split(axes)
+    at_hand = isinstance(target, Model) or (target is None and preset is None)
+    model = target if at_hand else model_of(target, preset, cls, assignments)
     given: dict[str, Any] = {"models": models, "what": what, "max_points": max_points}
-    grid = report.job(model, axes, **given)
+    grid = report.job(model, values, **given)
+    if form == "report":
+        return report.lines(grid)
     if plot is not None:
         from sizer.report.plot import draw
 
@@ -65,7 +74,7 @@ def command(
         return _talk(report.save(grid, output, scheduler=scheduler, progress=_progress()))
     small = grid.size is not None and grid.size <= report.FEW
     if form == "quiet" or table_format is not None or (form is None and (small or models is not None)):
-        answer = report.report(model, axes, scheduler=scheduler, explain=explain, **given)
+        answer = report.report(model, values, scheduler=scheduler, explain=explain, **given)
         return answered(answer, form, table_format, verbose)
     if explain:
         click.echo("\n".join(f"sizer: {line}" for line in report.explained(grid)), err=True)

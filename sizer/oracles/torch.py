@@ -149,12 +149,19 @@ def _import_torch() -> Any:
 
 
 def _import_transformers() -> Any:
-    """transformers, offline and quiet."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    """transformers, offline and quiet.
+
+    It learns on import that it is offline; whoever asks a hub in this process on purpose still can.
+    """
+    before = os.environ.get("HF_HUB_OFFLINE")
+    os.environ["HF_HUB_OFFLINE"] = before or "1"
     try:
         import transformers
     except ImportError:
         raise MissingExtra("torch", "building the real module") from None
+    finally:
+        if before is None:
+            os.environ.pop("HF_HUB_OFFLINE", None)
     transformers.logging.set_verbosity_error()
     return transformers
 

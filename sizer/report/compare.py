@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sizer import __version__, units
-from sizer.loading import load
 from sizer.measures.count import COMPONENTS
 from sizer.measures.formula import formula
 from sizer.model import Model
@@ -17,7 +16,7 @@ from sizer.report.report import Report, Table, View
 
 
 def report(
-    targets: Sequence[str | Mapping[str, Any]],
+    models: Sequence[Model],
     *,
     seq_len: int = 8192,
     dtype: str = "bf16",
@@ -25,10 +24,9 @@ def report(
     explain: bool = False,
     plot: str | None = None,
 ) -> Report:
-    """The models of `targets`: names, paths or configurations."""
+    """What differs between models, and their sizes with the ratio to the first."""
     if plot is not None:
         figure.check(plot)
-    models = [load(target) for target in targets]
     found = comparison(models, seq_len=seq_len, dtype=dtype)
     if plot is not None:
         _draw(found, plot)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sizer import __version__, units
 from sizer.errors import InvalidConfig
+from sizer.model import Model
 from sizer.planning.scaling import FLOPS, LAWS, Loss, Optimum, OverTrained, law_named, optimum, over_trained
 from sizer.report.report import Report, Table, View
 
@@ -21,19 +22,17 @@ def report(
     *,
     flops: int | None = None,
     params: int | None = None,
-    name: str | None = None,
+    model: Model | None = None,
     tokens: int | None = None,
     laws: Sequence[str] = (),
     plot: str | None = None,
     explain: bool = False,
 ) -> Report:
     """One row a law: the best size for a budget, the budget for a size, or how far a run is from it."""
-    if name is not None:
+    if model is not None:
         if params is not None:
             raise InvalidConfig("--model and --params both say a size; give one")
-        from sizer.loading import load
-
-        params = int(load(name).count().total)
+        params = int(model.count().total)
     if (flops is None) == (params is None):
         raise InvalidConfig(
             "give a budget (--flops 1e22) or a size (--params 8B, --model NAME), one of the two"

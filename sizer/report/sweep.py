@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import prod
 from typing import IO, Any
@@ -80,10 +80,15 @@ def report(
     value = "\n".join("" if r["error"] else str(r[grid.what[0]]) for r in records)
     return Report(
         value,
-        lambda: iter([{k: v for k, v in r.items() if k != "error" or v} for r in records]),
+        lambda: _plain(records),
         view,
         talk=[told(wrong, len(records))] if wrong else [],
     )
+
+
+def lines(grid: Sweep | Registry) -> Report:
+    """A grid as a document alone: a record a point, each worked out when it is read."""
+    return Report("", lambda: _plain(_records(grid, None)), View)
 
 
 def stream(
@@ -202,6 +207,11 @@ def _letters(variant: Variant) -> list[str]:
 def _records(grid: Job, scheduler: str | None) -> Iterator[dict[str, Any]]:
     for _, chunk in each(grid, same, scheduler):
         yield from chunk.records()
+
+
+def _plain(records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Records with an error only where there is one."""
+    return ({k: v for k, v in record.items() if k != "error" or v} for record in records)
 
 
 def _cell(value: Any) -> str:

@@ -19,7 +19,7 @@ from sizer.errors import BadInput, UnknownName, shown
 from sizer.report.report import Report
 
 # What the service sees to itself: the model, the form of the answer, and the help.
-_OWN = frozenset(("target", "preset", "cls", "assignments", "form", "table_format", "verbose", "help"))
+_OWN = frozenset(("target", "preset", "hub", "cls", "assignments", "form", "table_format", "verbose", "help"))
 # Keys of a request about its model.
 MODEL_KEYS = ("model", "set", "class")
 
@@ -75,6 +75,8 @@ class Endpoint:
     def report(self, values: Mapping[str, Any], model: Any, load: Loader) -> Report:
         """The answer to the options in a request, about a model; `load` reads those that are models."""
         words: list[str] = []
+        # What is no option comes last, after the model, where nothing that begins with a dash is one.
+        rest: list[str] = []
         models: dict[str, Any] = {}
         given: set[str | None] = set()
         for key, value in values.items():
@@ -86,16 +88,20 @@ class Endpoint:
                     many = _many(param) and isinstance(value, list)
                     models[param.name or ""] = tuple(map(load, value)) if many else load(value)
                 continue
+            if isinstance(value, dict) and _many(param):
+                # `{"d_model": "512:4096:512"}` are the words `d_model=512:4096:512`.
+                value = [f"{name}={_text(key, each)}" for name, each in value.items()]
             said = _words(param, key, value)
             if said and param.name in given:
                 raise BadInput(f"{key!r} contradicts another option, or is given twice")
             given |= {param.name} if said else set()
-            # What is no option comes last, where nothing that begins with a dash is one.
-            words = [*said, *words] if isinstance(param, click.Option) else [*words, "--", *said]
-        with self.command.make_context(self.command.name, words) as ctx:
+            (words if isinstance(param, click.Option) else rest).extend(said)
+        first = ["the model at hand"] if self.has_model else []
+        with self.command.make_context(self.command.name, [*words, "--", *first, *rest]) as ctx:
             own: dict[str, Any] = {"form": "report", "table_format": None, "verbose": False}
-            if self.has_model:
-                own |= {"target": model, "preset": None, "cls": None, "assignments": ()}
+            unset = {"preset": None, "hub": False, "cls": None, "assignments": (), "target": model}
+            own |= {name: value for name, value in unset.items() if name in ctx.params}
+            own |= dict.fromkeys(name for name in self.without if name in ctx.params)
             assert self.command.callback is not None
             answer = self.command.callback(**{**ctx.params, **models, **own})
             assert isinstance(answer, Report)
@@ -147,6 +153,8 @@ def _flag(key: str, value: object) -> bool:
     return _FLAGS[word]
 
 
+# A file of accelerators is the operator's, not a client's.
+_OWN_HARDWARE = ("hardware_file",)
 _GPT2 = {"model": "gpt2-small"}
 _LLAMA = {"model": "llama-3-8b"}
 
@@ -160,6 +168,33 @@ ENDPOINTS = {
     "kv-cache": Endpoint("kv_cache", {**_LLAMA, "batch_size": 4, "seq_len": 8192}, tool=True),
     "memory": Endpoint("memory", {**_GPT2, "batch_size": 8, "seq_len": 1024}, tool=True),
     "shard": Endpoint("shard", {**_LLAMA, "tp": 8}),
+    "size": Endpoint("size", {**_LLAMA, "quant": "q4_k_m"}),
+    "fit": Endpoint(
+        "fit", {**_LLAMA, "on": "h100", "gpus": 1, "engine": "vllm"}, without=_OWN_HARDWARE, tool=True
+    ),
+    "plan": Endpoint(
+        "plan", {**_LLAMA, "on": "h100", "gpus": 8, "mode": "train"}, heavy=True, without=_OWN_HARDWARE
+    ),
+    "train": Endpoint(
+        "train",
+        {**_LLAMA, "tokens": "15T", "on": "h100", "gpus": 2048, "mfu": 0.4},
+        without=_OWN_HARDWARE,
+        tool=True,
+    ),
+    "solve": Endpoint(
+        "solve", {**_LLAMA, "params": "13B", "for": "d_model,n_layers", "d_head": 128}, heavy=True, tool=True
+    ),
+    "sweep": Endpoint(
+        "sweep",
+        {**_GPT2, "axes": ["d_model=512:2048:512", "n_layers=12,24"]},
+        heavy=True,
+        without=("models", "output", "plot", "scheduler"),
+    ),
+    "compare": Endpoint("compare", {"models": ["llama-2-7b", "llama-3-8b"]}, without=("plot",)),
+    "scaling": Endpoint("scaling", {"flops": "5.76e23"}, without=("plot",)),
+    "reconcile": Endpoint("reconcile", {**_GPT2, "number": 163_037_184}, heavy=True, tool=True),
+    "hardware": Endpoint("hardware:list", {"vendor": "nvidia"}, without=_OWN_HARDWARE),
+    "hardware/{name}": Endpoint("hardware:show", {"name": "h100-sxm"}, without=_OWN_HARDWARE),
     "presets": Endpoint("presets:list", {"family": "qwen3", "kind": ["moe"]}, tool=True),
     "presets/{name}": Endpoint("presets:show", {"name": "llama-3-8b"}),
 }

@@ -266,9 +266,7 @@ def _unknown(name: str) -> SizerError:
     from sizer.sources.hub.target import is_repository
 
     if is_repository(name):
-        return SizerError(
-            f"there is no file or preset named {clip(name)!r}; to look for it on the Hugging Face Hub, "
-            "add --hub or write hub:" + clip(name)
-        )
+        hint = f"to look for it on the Hugging Face Hub, add --hub or write hub:{clip(name)}"
+        return UnknownName("preset", name, (), hint=hint)
     known = [known_name for p in presets() for known_name in (p.name, *p.aliases)]
     return UnknownName("preset", name, known, hint="sizer presets list")

@@ -62,7 +62,7 @@ def endpoint() -> str:
 def is_offline() -> bool:
     """Whether `HF_HUB_OFFLINE` forbids the network."""
     asked = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-    return asked.upper() in _TRUE or bool(constants().HF_HUB_OFFLINE)
+    return asked.upper() in _TRUE
 
 
 def _token() -> dict[str, str]:
@@ -83,6 +83,8 @@ class Client:
         self.revision = revision
         self.where = clip(where)
         self.endpoint = endpoint()
+        # The client reads the variable once a process, which may have been to build a module offline.
+        constants().HF_HUB_OFFLINE = is_offline()
         # A compressed answer may be of any size when it is unpacked.
         self.headers = {"user-agent": f"sizer/{__version__}", "accept-encoding": "identity", **_token()}
         self.bytes = self.requests = 0

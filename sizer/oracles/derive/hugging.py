@@ -1,0 +1,112 @@
+"""Classes of transformers: the class, its configuration class, and the configurations inside of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from sizer.errors import BadInput, MissingExtra, UnknownName, clip
+from sizer.oracles.derive.target import Target, plain
+
+# Keys that say where a configuration came from or what a tokenizer does; none of them is a size.
+NOT_ARGUMENTS = frozenset(
+    (  # noqa: RUF005
+        "transformers_version",
+        "architectures",
+        "auto_map",
+        "model_type",
+        "id2label",
+        "label2id",
+        "problem_type",
+    )
+    + (
+        "dtype",
+        "torch_dtype",
+        "quantization_config",
+        "return_dict",
+        "output_hidden_states",
+        "chunk_size_feed_forward",
+    )
+)
+
+
+def hugging(cls: str, given: Mapping[str, Any]) -> Target:
+    """The class of transformers of that name, under its configuration's defaults and the values given."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtra("torch", "deriving a formula") from None
+    transformers.logging.set_verbosity_error()
+    found = getattr(transformers, cls, None)
+    if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
+        names = [
+            name
+            for name in dir(transformers)
+            if name.endswith(("Model", "LM", "Generation", "Classification"))
+        ]
+        raise UnknownName("model class", cls, names, hint="in transformers")
+    kind = getattr(found, "config_class", None)
+    if kind is None:
+        raise BadInput(f"transformers:{cls} has no configuration class of its own; name a class that has one")
+    values = _values(kind, given, f"transformers:{cls}")
+
+    def make(filled: dict[str, Any]) -> Any:
+        # Built by its class and not from a file: nothing here looks at `auto_map`.
+        return found(kind(**filled))
+
+    return Target(f"transformers:{cls}", "transformers.models", values, make, {})
+
+
+def _values(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Declared defaults, before anything is derived from them; sub-configurations in full."""
+    aliases = getattr(kind, "attribute_map", {})
+    given = {aliases.get(key, key): value for key, value in given.items() if key not in NOT_ARGUMENTS}
+    nested = _nested(kind, given, name)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if field.name in NOT_ARGUMENTS or not field.init or field.name in nested:
+            continue
+        if field.default is not dataclasses.MISSING:
+            values[field.name] = plain(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            values[field.name] = plain(field.default_factory())
+    if hasattr(kind, "num_labels"):
+        values["num_labels"] = 2
+    for key in given:
+        if key not in values and key not in nested:
+            raise UnknownName(f"field of {kind.__name__}", key, [*values, *nested, *aliases])
+    # A text left out is derived anew; one that is given is kept.
+    return {**values, **{k: v for k, v in given.items() if k not in nested}, **nested}
+
+
+def _nested(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    subs = dict(getattr(kind, "sub_configs", {}) or {})
+    if not subs:
+        return {}
+    fields = {field.name for field in dataclasses.fields(kind)}
+    try:
+        whole = kind(**{k: v for k, v in given.items() if not isinstance(v, str) or k in fields})
+    except Exception as error:
+        raise BadInput(f"{name}: its {kind.__name__} refuses these values: {clip(error)}") from None
+    found: dict[str, dict[str, Any]] = {}
+    for key in subs:
+        inner = vars(whole).get(key)
+        if inner is None or not dataclasses.is_dataclass(inner):
+            continue
+        mine = given.get(key, {})
+        if not isinstance(mine, Mapping):
+            raise BadInput(f"{name}: {key} is a configuration of its own; give it as an object")
+        own = _values(type(inner), mine, f"{name}: {key}")
+        # What the outer configuration sets in the inner one, where the inner one declares another value.
+        for field, value in own.items():
+            actual = vars(inner).get(field, value)
+            derived = value is None or isinstance(value, dict)
+            if field not in mine and not derived and type(actual) is type(value) and actual != value:
+                own[field] = plain(actual)
+        if getattr(type(inner), "model_type", ""):
+            own["model_type"] = str(vars(type(inner))["model_type"])
+        found[key] = own
+    return found

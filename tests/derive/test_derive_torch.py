@@ -1,0 +1,350 @@
+"""Closed forms of real modules, from the modules alone, against polynomials derived by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import sympy
+
+from sizer.report import derive as report
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+Run = Callable[..., tuple[int, str, str]]
+
+
+def document(target: str, **config: Any) -> dict[str, Any]:
+    found: dict[str, Any] = report.report(target, config=config).document()
+    return found
+
+
+def parsed(text: str, names: list[str]) -> sympy.Expr:
+    whole = {name: sympy.Symbol(name, integer=True, positive=True) for name in names}
+    return sympy.sympify(text, locals=whole)
+
+
+def assert_equal(found: dict[str, Any], expected: str) -> None:
+    names = list(found["values"])
+    mine, theirs = parsed(found["total"], names), parsed(expected, names)
+
+    assert sympy.expand(mine - theirs) == 0, found["total"]
+
+
+# Each by hand, from the text of the module.
+USER = [
+    ("SwiGLU", {}, "3*dim*multiple_of*ceiling(floor(8*dim/3)/multiple_of)"),
+    ("Rounded", {}, "256*d*ceiling(d/96) + 64*d*ceiling(3*d/64)"),
+    (
+        "mlp",
+        {},
+        "sizes_0*sizes_1 + sizes_1 + sizes_1*sizes_2 + sizes_2 + sizes_2*sizes_3 + sizes_3",
+    ),
+    ("mlp", {"sizes": [10, 20], "bias": False}, "sizes_0*sizes_1"),
+    ("deep", {}, "4*width + depth*(width**2 + width)"),
+    # Conv2d(a, b, 3): 9ab + b; BatchNorm2d(b): 2b; ConvTranspose2d(b, a, 2): 4ab + a.
+    (
+        "UNet",
+        {},
+        "(9*in_channels*base + 9*base**2 + 6*base)"
+        " + (18*base**2 + 36*base**2 + 12*base) + (72*base**2 + 144*base**2 + 24*base)"
+        " + (8*base**2 + base) + (32*base**2 + 2*base)"
+        " + (18*base**2 + 9*base**2 + 6*base) + (72*base**2 + 36*base**2 + 12*base)"
+        " + classes*base + classes",
+    ),
+    ("Attention", {}, "4*embed_dim**2 + 4*embed_dim"),
+    ("Attention", {"kdim": 10, "bias": False}, "2*embed_dim**2 + 2*embed_dim*kdim"),
+    # Four gates in two directions, each with two biases.
+    (
+        "Tagger",
+        {},
+        "vocab*width + 8*hidden*(width + hidden + 2)"
+        " + (layers - 1)*8*hidden*(3*hidden + 2) + 2*hidden*tags + tags",
+    ),
+    (
+        "Tagger",
+        {"cell": "gru", "bidirectional": False},
+        "vocab*width + 3*hidden*(width + hidden + 2)"
+        " + (layers - 1)*3*hidden*(2*hidden + 2) + hidden*tags + tags",
+    ),
+    ("Tied", {}, "vocab*width + factor*width**2 + factor*width"),
+    ("Tied", {"tie": False}, "2*vocab*width + factor*width**2 + factor*width"),
+    ("Scales", {}, "count*d + (context + 1)*d + 1"),
+    ("Net", {}, "vocab*d_model + n_layers*(11*d_model**2 + 8*d_model)"),
+    (
+        "Net",
+        {"n_kv_heads": 2, "d_ff": 100, "kind": "gated"},
+        "vocab*d_model + n_layers*(d_model**2 + d_model + 2*(d_model + 1)*d_model*n_kv_heads/n_heads"
+        " + 3*d_model*d_ff + 2*d_ff + d_model)",
+    ),
+    ("Pydantic", {}, "depth*(width + 1)*floor(width/2)"),
+    ("Book", {"vocab_size": 90, "emb_dim": 12, "qkv_bias": False}, "2*vocab_size*emb_dim"),
+    (
+        "Sparse",
+        {},
+        "dense*d*d_ff + (layers - dense)*(experts*d*d_ff + d*experts) + d*floor(layers/2)",
+    ),
+    ("Needs", {"width": 16, "depth": 3}, "depth*(width**2 + width)"),
+    ("Noisy", {}, "Max(width, least)*Min(width, 16)"),
+    ("keywords", {"a": 7}, "3*a + 3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "expected"), USER, ids=lambda x: x[:40] if isinstance(x, str) else ""
+)
+def test_a_module_of_a_user(name: str, config: dict[str, Any], expected: str) -> None:
+    found = document(f"user_modules:{name}", **config)
+
+    assert_equal(found, expected)
+    assert found["checked"]["points"] == 20
+    assert found["fixed"] == []
+
+
+def test_a_boolean_that_removes_tensors() -> None:
+    (found,) = [s for s in document("user_modules:Attention")["switches"] if s["argument"] == "bias"]
+
+    assert (found["value"], found["other"]) == (True, False)
+    assert found["removes"] == ["attn.in_proj_bias", "attn.out_proj.bias"]
+
+
+def test_a_word_that_changes_tensors() -> None:
+    (found,) = [s for s in document("user_modules:Tagger", cell="gru")["switches"] if s["argument"] == "cell"]
+
+    assert (found["value"], found["other"]) == ("gru", "lstm")
+    assert "rnn.weight_ih_l0" in found["changes"]
+
+
+def test_what_must_divide_is_named() -> None:
+    rules = document("user_modules:Attention")["rules"]
+
+    assert rules == ["num_heads divides embed_dim: the module refuses others"]
+
+
+def test_equal_widths_stay_equal() -> None:
+    """Between equal widths there is no shortcut, and the formula says that it takes them as equal."""
+    found = document("user_modules:Residual")
+
+    assert_equal(found, "(widths_0**2 + widths_0*widths_2)*kernel**2/groups + widths_0*widths_2")
+    assert any("widths_0" in rule and "widths_1" in rule for rule in found["rules"])
+
+
+def test_what_has_no_expression_is_fixed_and_shown() -> None:
+    found = document("user_modules:Stages")
+
+    (fixed,) = found["fixed"]
+    assert (fixed["argument"], fixed["value"]) == ("stages", 3)
+    assert "stages" in fixed["seen"]
+    assert_equal(found, "2*base**2*(1 + 4 + 16)")
+
+
+ERRORS = [
+    ("nothing", {}, "names no module"),
+    ("no_such_module:Net", {}, "no module 'no_such_module'"),
+    ("user_modules:Nett", {}, "did you mean 'Net' or"),
+    ("user_modules:CONSTANT", {}, "is of type int, not a class"),
+    ("user_modules:number", {}, "returns an object of type int, not a torch.nn.Module"),
+    ("user_modules:Needs", {}, "needs width, depth, which have no default"),
+    ("user_modules:Needs", {"width": 3}, "needs depth"),
+    ("user_modules:Needs", {"widht": 3, "depth": 1}, "did you mean 'width'?"),
+    ("user_modules:Net", {"d_modle": 3}, "did you mean 'd_model'?"),
+    ("user_modules:Net", {"kind": "round"}, "no Kind named 'round'"),
+    ("user_modules:Reads", {}, "cannot be built on the meta device"),
+    ("user_modules:Lazy", {}, "lazy"),
+    ("user_modules:Attention", {"num_heads": 5}, "embed_dim must be divisible by num_heads"),
+    ("user_modules:Needs", {"width": "wide", "depth": 2}, "cannot be built"),
+    ("transformers:Qwen9ForCausalLM", {}, "did you mean"),
+    ("transformers:LlamaForCausalLM", {"hidden_sice": 3}, "did you mean 'hidden_size' or"),
+    ("transformers:Trainer", {}, "no model class named 'Trainer'"),
+]
+
+
+@pytest.mark.parametrize(("target", "config", "fragment"), ERRORS, ids=lambda x: str(x)[:40])
+def test_what_cannot_be_derived_says_so_in_a_line(
+    sizer_cli: Run, target: str, config: dict[str, Any], fragment: str
+) -> None:
+    code, out, err = sizer_cli("derive", target, "--config", json.dumps(config), "--timeout", "20")
+
+    assert (code, out) == (2, "")
+    assert fragment in err
+    assert err.count("\n") == 1
+    assert len(err) < 400
+
+
+@pytest.mark.parametrize("name", ["Endless", "Hungry"])
+def test_a_build_without_an_end(sizer_cli: Run, name: str) -> None:
+    code, _, err = sizer_cli("derive", f"user_modules:{name}", "--timeout", "2")
+
+    assert code == 2
+    assert "takes over 2 s" in err or "makes over" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [
+        (["--timeout", "0"], "no time for a derivation"),
+        (["--checks", "0"], "no number of checks"),
+        (["--config", "missing.json"], "neither a JSON object nor a file"),
+        (["--config", '{"width": 3'], "not valid JSON"),
+        (["--write", "out.txt"], "ends in .py"),
+        (["--write", "/nowhere/out.py"], "cannot write"),
+        (["--config-class", "user_modules:Nothing"], "no class in user_modules named 'Nothing'"),
+    ],
+)
+def test_bad_options(sizer_cli: Run, options: list[str], fragment: str) -> None:
+    code, out, err = sizer_cli("derive", "user_modules:deep", *options)
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert fragment in err
+
+
+def test_a_configuration_never_leads_to_an_import(sizer_cli: Run, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"auto_map": {"AutoModel": "evil.Model"}, "trust_remote_code": true}')
+    code, _, err = sizer_cli("derive", "transformers:GPT2LMHeadModel", "--config", str(config))
+
+    assert code == 2
+    assert "trust_remote_code" in err
+
+
+def test_a_config_class_that_nothing_else_names() -> None:
+    found = report.report("user_modules:Untyped", config_class="user_modules:Wide").document()
+
+    assert_equal(found, "depth*(width**2 + width)")
+
+
+def test_what_a_module_prints_is_not_our_answer(sizer_cli: Run) -> None:
+    code, out, err = sizer_cli("derive", "user_modules:Noisy", "-q")
+
+    assert (code, err) == (0, "")
+    assert "building" not in out
+
+
+# The closed forms of the papers and of docs/, in the words of transformers' configurations.
+L, D, F = "num_hidden_layers", "hidden_size", "intermediate_size"
+H, K, V = "num_attention_heads", "num_key_value_heads", "vocab_size"
+KNOWN = [
+    ("GPT2LMHeadModel", {}, "n_layer*(12*n_embd**2 + 13*n_embd) + (vocab_size + n_positions + 2)*n_embd"),
+    ("LlamaForCausalLM", {K: 8}, f"{L}*(2*{D}**2 + 2*{D}**2*{K}/{H} + 3*{D}*{F} + 2*{D}) + 2*{V}*{D} + {D}"),
+    (
+        "MixtralForCausalLM",
+        {},
+        f"{L}*(2*{D}**2 + 2*{D}**2*{K}/{H} + num_local_experts*(3*{D}*{F} + {D}) + 2*{D}) + 2*{V}*{D} + {D}",
+    ),
+    (
+        "T5ForConditionalGeneration",
+        {},
+        "num_layers*(4*d_model*num_heads*d_kv + 2*d_model*d_ff + 2*d_model)"
+        " + num_layers*(8*d_model*num_heads*d_kv + 2*d_model*d_ff + 3*d_model)"
+        " + vocab_size*d_model + 2*relative_attention_num_buckets*num_heads + 2*d_model",
+    ),
+    (
+        "BertModel",
+        {},
+        f"({V} + max_position_embeddings + type_vocab_size + 2)*{D} + {D}**2 + {D}"
+        f" + {L}*(4*{D}**2 + 4*{D} + 2*{D}*{F} + {F} + {D} + 4*{D})",
+    ),
+    (
+        "ViTModel",
+        {},
+        f"{D}*((image_size/patch_size)**2 + 1) + {D}"
+        f" + (num_channels*patch_size**2 + 1)*{D} + {D}**2 + {D} + 2*{D}"
+        f" + {L}*(4*{D}**2 + 4*{D} + 2*{D}*{F} + {F} + {D} + 4*{D})",
+    ),
+    # Gu and Dao 2023: in, convolution, x, dt, A, D, out; the rank of dt is D/16 rounded up.
+    (
+        "MambaForCausalLM",
+        {},
+        f"{V}*{D} + {D} + {L}*({D} + 2*expand*{D}**2 + expand*{D}*(conv_kernel + 1)"
+        f" + expand*{D}*(ceiling({D}/16) + 2*state_size) + expand*{D}*(ceiling({D}/16) + 1)"
+        f" + expand*{D}*state_size + expand*{D} + expand*{D}**2)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("cls", "config", "expected"), KNOWN, ids=lambda x: x if isinstance(x, str) else "")
+def test_a_class_of_transformers(cls: str, config: dict[str, Any], expected: str) -> None:
+    found = document(f"transformers:{cls}", **config)
+
+    assert_equal(found, expected)
+    assert found["fixed"] == []
+    assert found["checked"]["bound"] < 1e-3
+    assert found["params"]["total"] == int(sympy.sympify(expected, locals=found["values"]))
+
+
+# Types whose hand-written architecture is compared with the module's own formula.
+HAND_WRITTEN = [
+    "GPT2LMHeadModel",
+    "LlamaForCausalLM",
+    "Qwen3ForCausalLM",
+    "BertForMaskedLM",
+]
+
+
+@pytest.mark.parametrize("cls", HAND_WRITTEN)
+def test_the_hand_written_formula_is_the_derived_one(cls: str) -> None:
+    """At random configurations, which neither was made from: two formulas of two origins."""
+    from sizer.oracles.derive.derive import derive
+    from sizer.oracles.derive.proof import disagreements
+
+    closed = derive(f"transformers:{cls}", checks=5)
+
+    assert disagreements(closed, points=20) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [("Sparse", {}), ("SwiGLU", {}), ("Tagger", {}), ("UNet", {}), ("Net", {"n_kv_heads": 2}), ("Tied", {})],
+)
+def test_a_written_architecture_counts_the_same(tmp_path: Path, name: str, config: dict[str, Any]) -> None:
+    """Loaded as a file of its own, and counted by the tree; the module counts by itself."""
+    import importlib.util
+    import sys
+
+    import user_modules
+
+    from sizer.core.walk import walk
+    from sizer.measures.count import count
+
+    path = tmp_path / "derived_by_test.py"
+    report.report(f"user_modules:{name}", config=config, write=str(path))
+    spec = importlib.util.spec_from_file_location("derived_by_test", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["derived_by_test"] = module
+    spec.loader.exec_module(module)
+    ((_, made),) = module.ARCHITECTURES.items()
+    found = getattr(user_modules, name)
+    built = found(user_modules.NetConfig(**config)) if name == "Net" else found(**config)
+
+    assert count(walk(made.build(made.config()))).total == sum(p.numel() for p in built.parameters())
+
+
+def test_a_written_architecture_has_a_formula(tmp_path: Path) -> None:
+    """Letters pass through its builder, as through one written by hand."""
+    import runpy
+    import sys
+    import types
+
+    from sizer.core.config import symbolic
+    from sizer.core.walk import walk
+    from sizer.measures.formula import closed_form
+
+    path = tmp_path / "net.py"
+    report.report("user_modules:deep", write=str(path))
+    module = types.ModuleType("__sizer_net__")
+    sys.modules["__sizer_net__"] = module
+    names = runpy.run_path(str(path), run_name="__sizer_net__")
+    ((_, made),) = names["ARCHITECTURES"].items()
+    symbols, _ = symbolic(made.config, {"width": 32, "depth": 4})
+
+    assert str(closed_form(walk(made.build(made.config(**symbols)))).total.text(ascii_only=True)) == (
+        "depth*width**2 + depth*width + 4*width"
+    )
