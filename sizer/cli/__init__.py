@@ -34,6 +34,7 @@ COMMANDS = {
     "sweep": "Measure a model over a grid of sizes.",
     "tensors": "List the tensors of a model.",
     "train": "The time, energy and cost of a training run.",
+    "roofline": "The least time of serving, by compute and by bandwidth.",
     "compare": "Models side by side.",
     "scaling": "The best size for a budget, by published scaling laws.",
     "presets": "List and show the models that are known by name.",

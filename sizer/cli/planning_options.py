@@ -28,7 +28,9 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--batch-size", type=int, metavar="B", help="Sequences, over all ranks."),
         click.option("--micro-batch", type=int, metavar="N", help="Training: those of a rank at once."),
         click.option("--seq-len", type=int, metavar="T", help="Tokens of each; 4,096 unless given."),
-        click.option("--dtype", "--quant", "dtype", metavar="TYPE", help="Weights: bf16, fp8, int8, int4, …"),
+        click.option(
+            "--dtype", "--quant", "dtype", metavar="TYPE", help="Weights: bf16, fp8, int4, nf4, q4_k_m, …"
+        ),
         click.option("--kv-dtype", metavar="TYPE", help="The cache, 16 bits unless given."),
         click.option("--engine", metavar="NAME", help=f"Serving: {', '.join(ENGINES)}."),
         click.option(

@@ -19,6 +19,7 @@ from sizer.planning import activations
 from sizer.planning.job import PRECISIONS, Job
 from sizer.planning.layout import Layout
 from sizer.planning.pieces import Pieces, plan_of
+from sizer.planning.weights import Format
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -51,6 +52,18 @@ class Demand:
         return self.once(
             key, lambda: Pieces(self.rows, plan_of(framework, layout.tp, layout.ep, etp, groups))
         )
+
+    def weights(self, form: Format, linear: int, others: int, channels: int) -> int:
+        """Bytes of so many elements of matrices and of other tensors, and outputs of those matrices.
+
+        In a packed format, their share of the whole checkpoint.
+        """
+        if not form.packed:
+            return form.n_bytes(linear, others, channels)
+        from sizer.measures.size.memory_form import weights
+
+        whole = self.once(("packed", form.name), lambda: weights(self.model, form.name, "bf16")[0])
+        return -(-whole * (linear + others) // self.total())
 
     @cached_property
     def buffers(self) -> int:

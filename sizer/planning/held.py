@@ -123,7 +123,7 @@ def _serves(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: in
         layers = min(job.gpu_layers, n_layers)
         linear, channels = linear * layers // n_layers, channels * layers // n_layers
         others = others if job.gpu_layers > n_layers else 0
-    weights = chosen.n_bytes(linear, others, channels)
+    weights = demand.weights(chosen, linear, others, channels)
     cache = -(-demand.cache(job, layout) * layers // max(n_layers, 1))
     tokens = job.batched_tokens
     if tokens is None:

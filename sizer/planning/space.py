@@ -181,7 +181,7 @@ def least_gpus(demand: Demand, device: Accelerator, job: Job, fixed: Choices) ->
     else:
         elements = demand.pieces(job, Layout()).stages(1)[0].elements
         needed = min(
-            format_named(name).n_bytes(elements.linear, total - elements.linear, 0)
+            demand.weights(format_named(name), elements.linear, total - elements.linear, 0)
             for name in (fixed.formats or (job.dtype,))
         )
     return max(1, -(-needed // room))

@@ -19,9 +19,12 @@ CHANNEL_SCALE_BYTES = 4
 
 
 class Format(Record):
-    """A format of weights: bits of a matrix's element, and what comes with a channel or a group."""
+    """A format of weights: bits of a matrix's element, and what comes with a channel or a group.
 
-    __slots__ = ("bits", "channel_bytes", "exact", "group_bits", "name", "source")
+    `packed`: one of those that `sizer size` knows, whose bytes are asked of the model.
+    """
+
+    __slots__ = ("bits", "channel_bytes", "exact", "group_bits", "name", "packed", "source")
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class Format(Record):
         channel_bytes: int = 0,
         group_bits: int = 0,
         exact: bool = True,
+        packed: bool = False,
     ) -> None:
         self.name = name
         self.bits = bits
@@ -38,6 +42,7 @@ class Format(Record):
         self.channel_bytes = channel_bytes
         self.group_bits = group_bits
         self.exact = exact
+        self.packed = packed
 
     def n_bytes(self, linear: int, others: int, channels: int) -> int:
         """Bytes of so many elements of matrices, of other tensors, and outputs of those matrices.
@@ -61,7 +66,7 @@ def format_named(name: str) -> Format:
     try:
         width = bits(name)
     except SizerError:
-        raise UnknownName("weight format", name, BITS, hint=f"known are {', '.join(BITS)}") from None
+        return _packed(name)
     plain = name.lower().removeprefix("torch.")
     if width >= REST_BITS:
         return Format(plain, width, "every tensor in this type")
@@ -74,6 +79,24 @@ def format_named(name: str) -> Format:
         group_bits=16 + width,
         exact=False,
     )
+
+
+def _packed(name: str) -> Format:
+    """A format of a checkpoint, as `sizer size --quant` knows it."""
+    from sizer.measures.size.formats import known, parse
+    from sizer.measures.size.size import gguf_name
+
+    mix = gguf_name(name)
+    if mix is not None:
+        # The first digit of a mix is the bits of most of its weights: q4_k_m, iq3_xxs.
+        width = int(next((letter for letter in mix if letter.isdigit()), "4"))
+        return Format(mix, width, "the bytes that `sizer size` predicts", exact=False, packed=True)
+    try:
+        found = parse(name)
+    except UnknownName:
+        hint = f"known are {', '.join(BITS)} and the formats of `sizer size`"
+        raise UnknownName("weight format", name, [*BITS, *known()], hint=hint) from None
+    return Format(found.name, found.bits, "the bytes that `sizer size` predicts", exact=False, packed=True)
 
 
 # From the widest to the narrowest that a change may propose.

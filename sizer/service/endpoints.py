@@ -181,6 +181,7 @@ ENDPOINTS = {
         without=_OWN_HARDWARE,
         tool=True,
     ),
+    "roofline": Endpoint("roofline", {**_LLAMA, "on": "h100", "batch_size": 32}, without=_OWN_HARDWARE),
     "solve": Endpoint(
         "solve", {**_LLAMA, "params": "13B", "for": "d_model,n_layers", "d_head": 128}, heavy=True, tool=True
     ),

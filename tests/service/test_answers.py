@@ -77,6 +77,10 @@ GETS: list[tuple[str, str]] = [
         "sweep?model=gpt2-small&axes=d_model%3D768:2304:768&axes=n_layers%3D12,24&what=params,kv_cache",
         "sweep gpt2-small d_model=768:2304:768 n_layers=12,24 --what params,kv_cache",
     ),
+    (
+        "roofline?model=llama-3-8b&on=h100&batch_size=32&inter_token=20",
+        "roofline llama-3-8b --on h100 --batch-size 32 --inter-token 20",
+    ),
     ("compare?models=gpt2-small&models=gpt2-medium", "compare gpt2-small gpt2-medium"),
     ("scaling?flops=5.76e23", "scaling --flops 5.76e23"),
     ("scaling?model=llama-3-8b&tokens=15T&law=epoch", "scaling --model llama-3-8b --tokens 15T --law epoch"),
