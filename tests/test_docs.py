@@ -91,6 +91,13 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert re.match(r"https?://", link) or (path.parent / link).exists(), link
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    listed = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.M)
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")]
+
+    assert sorted(listed) == sorted(pages), "add the page to `nav` in mkdocs.yml"
+
+
 def test_what_is_written_from_the_code_is_current() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "docs.py", "--check"], capture_output=True, text=True, check=False
