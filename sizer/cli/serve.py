@@ -77,7 +77,7 @@ def command(
     sizer serve --port 8000
     curl 'http://127.0.0.1:8000/v1/count?model=gpt2-small'
     """
-    if any(find_spec(name) is None for name in ("fastapi", "httptools", "uvicorn")):
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
         raise MissingExtra("serve", "sizer serve")
     from sizer.cli.run_options import byte_count
     from sizer.service import server

@@ -265,7 +265,7 @@ def test_workers_are_replaced_and_share_their_counts(start: Start) -> None:
     assert server.stop() == 0
 
 
-@pytest.mark.parametrize("module", ["fastapi", "httptools", "uvicorn"])
+@pytest.mark.parametrize("module", ["fastapi", "uvicorn"])
 def test_without_the_extra(
     monkeypatch: pytest.MonkeyPatch, sizer_cli: Callable[..., tuple[int, str, str]], module: str
 ) -> None:
