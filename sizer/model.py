@@ -64,6 +64,12 @@ class Model:
     def __repr__(self) -> str:
         return f"<sizer.Model {self.name} ({self.architecture})>"
 
+    def _repr_html_(self) -> str:
+        from sizer.core.html import lines
+
+        told = (f"{self.name}  ({self.architecture})", f"params = {self.formula().form.text()}")
+        return lines(told) + self.count()._repr_html_()
+
     def _configure(self, values: Mapping[str, Any]) -> Config:
         try:
             return self._architecture.config(**values)

@@ -10,7 +10,7 @@ from sizer.architectures.index import ARCHITECTURE_MODULES, HF_MODULES
 from sizer.core.config import Config
 from sizer.core.record import Record
 from sizer.core.tree import Module
-from sizer.errors import UnknownName
+from sizer.errors import InvalidConfig, UnknownName
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -49,12 +49,28 @@ class Reading(Record):
         self.assumptions = assumptions
 
 
+# Architectures of a program that uses sizer, beside those that ship.
+REGISTERED: dict[str, Architecture] = {}
+
+
+def register(name: str, added: Architecture) -> None:
+    """Make an architecture of your own known by a name, for this process; a later one replaces it.
+
+    A name that ships is refused. `docs/howto/architecture.md` has an example.
+    """
+    if name in ARCHITECTURE_MODULES:
+        raise InvalidConfig(f"architecture = {name!r} is one that ships with sizer; choose another name")
+    REGISTERED[name] = added
+
+
 def architecture(name: str) -> Architecture:
     """The architecture of that name.
 
     >>> architecture("gpt2").config.__name__
     'GPT2Config'
     """
+    if name in REGISTERED:
+        return REGISTERED[name]
     if name not in ARCHITECTURE_MODULES:
         raise UnknownName("architecture", name, ARCHITECTURE_MODULES)
     found: Architecture = _module(ARCHITECTURE_MODULES[name]).ARCHITECTURES[name]

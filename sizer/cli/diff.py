@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sizer.cli.command import Command
+from sizer.cli.complete import models
 from sizer.cli.options import output_options
 from sizer.oracles.compare import LEVELS
 from sizer.report import diff as report
@@ -12,8 +13,8 @@ from sizer.report.report import Report
 
 
 @click.command("diff", cls=Command)
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", shell_complete=models)
+@click.argument("b", shell_complete=models)
 @click.option(
     "--level", type=click.Choice(LEVELS), default="names", show_default=True, help="How closely to compare."
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sizer.cli.command import Command, Group
+from sizer.cli.complete import accelerators
 from sizer.cli.options import output_options
 from sizer.cli.run_options import byte_count
 from sizer.report import hardware as report
@@ -44,7 +45,7 @@ def list_(
 
 
 @command.command("show", cls=Command)
-@click.argument("name")
+@click.argument("name", shell_complete=accelerators)
 @click.option("--hardware-file", metavar="FILE", help="A TOML file with accelerators of your own.")
 @output_options
 def show(name: str, hardware_file: str | None) -> Report:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sizer.cli.complete import models
 from sizer.errors import ClosedPipe, InvalidConfig
 from sizer.model import Model
 from sizer.report.report import Report
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from sizer.checkpoint import Checkpoint
     from sizer.report.built import Built
 
@@ -30,6 +33,12 @@ class ModelType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
 
         return value if isinstance(value, Model) else loading.load(value)
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Presets, else files."""
+        return models(ctx, param, incomplete)
+
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """MODEL, --preset, --class, --set and the letters; the command gets `model`, loaded."""
@@ -43,8 +52,13 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _options(command: Callable[..., Any], load: Callable[..., Any]) -> Callable[..., Any]:
 
-    @click.argument("target", metavar="[MODEL]", required=False)
-    @click.option("--preset", metavar="NAME", help="A model known by name (sizer presets list).")
+    @click.argument("target", metavar="[MODEL]", required=False, shell_complete=models)
+    @click.option(
+        "--preset",
+        metavar="NAME",
+        shell_complete=models,
+        help="A model known by name (sizer presets list).",
+    )
     @click.option("--hub", is_flag=True, help="Look for MODEL, org/name, on the Hugging Face Hub.")
     @click.option("--class", "cls", metavar="NAME", help="The class to build, such as BertForMaskedLM.")
     @click.option(

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sizer.cli.complete import accelerators
 from sizer.cli.run_options import byte_count
 from sizer.planning.job import ENGINES, MODES, PRECISIONS
 from sizer.planning.layout import CHECKPOINTING
@@ -15,7 +16,13 @@ from sizer.planning.layout import CHECKPOINTING
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What is run, and on what; values that are not given are not passed on."""
     options = (
-        click.option("--on", required=True, metavar="NAME", help="The accelerator (sizer hardware list)."),
+        click.option(
+            "--on",
+            required=True,
+            metavar="NAME",
+            shell_complete=accelerators,
+            help="The accelerator (sizer hardware list).",
+        ),
         click.option("--hardware-file", metavar="FILE", help="A TOML file with accelerators of your own."),
         click.option("--mode", metavar="NAME", help=f"{' or '.join(MODES)}; infer unless given."),
         click.option("--batch-size", type=int, metavar="B", help="Sequences, over all ranks."),

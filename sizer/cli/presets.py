@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sizer.cli.command import Command, Group
+from sizer.cli.complete import models
 from sizer.cli.options import output_options
 from sizer.report import presets as report
 from sizer.report.report import Report
@@ -50,7 +51,7 @@ def list_(
 
 
 @command.command("show", cls=Command)
-@click.argument("name")
+@click.argument("name", shell_complete=models)
 @click.option("--hf", is_flag=True, help="Write the config.json that transformers reads to the same model.")
 @output_options
 def show(name: str, hf: bool) -> Report:

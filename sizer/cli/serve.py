@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 import click
 
@@ -76,13 +77,10 @@ def command(
     sizer serve --port 8000
     curl 'http://127.0.0.1:8000/v1/count?model=gpt2-small'
     """
-    try:
-        from sizer.service import server
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("fastapi", "starlette", "uvicorn"):
-            raise MissingExtra("serve", "sizer serve") from None
-        raise
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
+        raise MissingExtra("serve", "sizer serve")
     from sizer.cli.run_options import byte_count
+    from sizer.service import server
     from sizer.service.settings import Settings
 
     settings = Settings(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sizer.cli.command import Command
+from sizer.cli.complete import models
 from sizer.cli.options import output_options
 from sizer.errors import InvalidConfig, clip
 from sizer.report import solve as report
@@ -14,7 +15,7 @@ from sizer.report.report import Report
 
 
 @click.command("solve", cls=Command)
-@click.argument("target", metavar="ARCH")
+@click.argument("target", metavar="ARCH", shell_complete=models)
 @click.option("--for", "free", metavar="SIZES", required=True, help="What to find: d_model,n_layers,…")
 @click.option("--params", metavar="N", help="Parameters in all: 7B, 1.3e9, 124439808.")
 @click.option("--active", metavar="N", help="Parameters that a token visits.")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sizer.cli.command import Command
+from sizer.cli.complete import models
 from sizer.cli.options import answered, form_options, model_of
 from sizer.errors import ClosedPipe, InvalidConfig, clip
 from sizer.model import Model
@@ -19,7 +20,7 @@ from sizer.report.report import Report
 
 
 @click.command("sweep", cls=Command)
-@click.argument("target", metavar="[MODEL]", required=False)
+@click.argument("target", metavar="[MODEL]", required=False, shell_complete=models)
 @click.argument("axes", nargs=-1, metavar="SIZE=VALUES…")
 @click.option("--preset", metavar="NAME", help="A model known by name (sizer presets list).")
 @click.option("--class", "cls", metavar="NAME", help="The class to build, such as BertForMaskedLM.")

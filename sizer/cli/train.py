@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sizer.cli.command import Command
+from sizer.cli.complete import accelerators
 from sizer.cli.options import model_options, output_options
 from sizer.cli.run_options import number
 from sizer.model import Model
@@ -15,7 +16,12 @@ from sizer.report.report import Report
 @click.command("train", cls=Command)
 @model_options
 @click.option(
-    "--on", "accelerator", required=True, metavar="NAME", help="The accelerator (sizer hardware list)."
+    "--on",
+    "accelerator",
+    required=True,
+    metavar="NAME",
+    shell_complete=accelerators,
+    help="The accelerator (sizer hardware list).",
 )
 @click.option("--tokens", metavar="N", help="Tokens of the run: 15T, 300B.")
 @click.option("--days", type=float, metavar="N", help="Days of the run.")

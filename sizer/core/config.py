@@ -109,12 +109,14 @@ class Config:
 
 
 _SIZES: dict[type, list[str]] = {}
+# An annotation as a file with postponed annotations has it, and as a notebook has it.
+_DIM = ("Dim", "typing.Any", "typing.Optional[typing.Any")
 
 
 def size_names(config: type[Config]) -> list[str]:
     """The fields of a configuration that are sizes."""
     if config not in _SIZES:
-        _SIZES[config] = [f.name for f in fields(config) if str(f.type).startswith("Dim")]
+        _SIZES[config] = [f.name for f in fields(config) if str(f.type).startswith(_DIM)]
     return _SIZES[config]
 
 
@@ -163,7 +165,7 @@ def symbolic(
     >>> symbolic(GPT2Config, {"d_model": 768, "n_heads": 12})[0]["d_model"]
     D
     """
-    symbols = dict(given)
+    symbols, sizes = dict(given), size_names(config)
     values: dict[str, Any] = {}
     for field in fields(config):
         value = given.get(field.name, field.default)
@@ -171,7 +173,7 @@ def symbolic(
         if hasattr(value, "symbolic"):
             symbols[field.name], counts = value.symbolic(name)
             values.update(counts)
-        elif str(field.type).startswith("Dim") and (isinstance(value, int) or is_array(value)):
+        elif field.name in sizes and (isinstance(value, int) or is_array(value)):
             symbols[field.name] = symbol(name)
             values[name] = value
     return symbols, values

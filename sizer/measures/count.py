@@ -73,6 +73,20 @@ class Count(Record):
         self.buffers = buffers
         self.components = components
 
+    def _repr_html_(self) -> str:
+        from sizer import units
+        from sizer.core.html import table
+
+        def row(name: str, params: Dim) -> tuple[str, str, str]:
+            if is_array(params) or is_array(self.total):
+                return (name, str(params), "")
+            return (name, f"{params:,}", units.share(params, self.total))
+
+        sums = [(n, getattr(self, n)) for n in ("total", "active", "non_embedding", "tied", "buffers")]
+        rows = [row(name, params) for name, params in self.components.items()]
+        below = [f"{name.replace('_', '-')}  {row(name, params)[1]}" for name, params in sums]
+        return table(("component", "params", "share"), rows, numbers=(1, 2), below=below)
+
 
 def count(rows: Iterable[Row]) -> Count:
     """Sum the rows of a tree.

@@ -115,6 +115,15 @@ class Formula:
     def __repr__(self) -> str:
         return f"<Formula {self.form.text()}>"
 
+    def _repr_html_(self) -> str:
+        from sizer.core.html import table
+
+        groups = [(f"{label(group, self.form)}, each", group.each.text()) for group in self.form.groups]
+        parts = [(name, poly.text()) for name, poly in self.component_polys.items()]
+        legend = [f"{code} = {entry.value}  {entry.meaning}" for code, entry in self.letters.items()]
+        rows = [*groups, *parts, ("total", self.form.text())]
+        return table(("part", "formula"), rows, below=legend)
+
     @cached_property
     def total(self) -> sympy.Expr:
         """Parameters in all."""

@@ -106,6 +106,13 @@ class Report(Record):
         self.view = view
         self.exit_code = exit_code
 
+    def _repr_html_(self) -> str:
+        from sizer.core.html import table
+
+        view = self.view()
+        grid = view.table or Table((), ())
+        return table(grid.headers, grid.rows, grid.numbers, [*view.above, *self.talk], view.below)
+
 
 def text(view: View, *, verbose: bool = False) -> str:
     """A report for people; assumptions and sources with `verbose`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 from sizer import units
@@ -53,18 +52,9 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in HEADERS)
-        cells = (
-            "".join(
-                f'<td style="text-align: {"right" if 2 <= i <= 5 else "left"}; white-space: pre">'
-                f"{escape(cell)}</td>"
-                for i, cell in enumerate(row)
-            )
-            for row in self._rows()
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        below = escape("\n".join(self._below()))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><pre>{below}</pre>"
+        from sizer.core.html import table
+
+        return table(HEADERS, self._rows(), numbers=range(2, 6), below=self._below())
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         root = self.count.root

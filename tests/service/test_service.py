@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -265,6 +266,18 @@ def test_workers_are_replaced_and_share_their_counts(start: Start) -> None:
         raise AssertionError("the worker that died was not replaced")
     assert httpx.get(server.base + COUNT).status_code == 200
     assert server.stop() == 0
+
+
+@pytest.mark.parametrize("module", ["fastapi", "uvicorn"])
+def test_without_the_extra(
+    monkeypatch: pytest.MonkeyPatch, sizer_cli: Callable[..., tuple[int, str, str]], module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+
+    code, out, err = sizer_cli("serve")
+
+    assert (code, out) == (2, "")
+    assert "model-sizer[serve]" in err
 
 
 def test_a_port_in_use(server: Server, sizer_cli: Callable[..., tuple[int, str, str]]) -> None:
