@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import rotary_buffers
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba2 import mamba2_mixer
-from sizer.architectures.recurrent.parts import check_layers, in_file, in_layers, layer_pattern, rotary_width
+from sizer.architectures.recurrent.parts import check_layers, in_file, in_layers, layer_pattern
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
@@ -198,9 +199,7 @@ def _zamba2(hf: HFConfig) -> Reading:
         n_kv_heads=hf["num_key_value_heads"],
         d_head=d_head,
         d_attn=in_file(hf, "attention_hidden_size"),
-        d_rotary=rotary_width(
-            hf, d_head or 2 * hf["hidden_size"] // hf["num_attention_heads"], only_scaled=True
-        ),
+        d_rotary=rotary_width(hf, d_head or 2 * hf["hidden_size"] // hf["num_attention_heads"]),
         n_ssm_heads=hf["n_mamba_heads"],
         d_inner=int(hf["mamba_expand"] * hf["hidden_size"]),
         n_groups=hf["mamba_ngroups"],
