@@ -18,7 +18,7 @@ import importlib.machinery
 import importlib.util
 import os
 import random
-import signal
+import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -31,9 +31,10 @@ GENERAL = [
     "tests/test_tree.py",
     "tests/test_closed_forms.py",
     "tests/test_depth.py",
-    "tests/test_known_counts.py",
-    "tests/measures",
-    "tests/test_properties.py",
+    "tests/measures/test_kv_cache.py",
+    "tests/measures/test_sharding.py",
+    "tests/measures/test_flops.py",
+    "tests/measures/test_memory.py",
 ]
 ARITHMETIC = {
     ast.Add: ast.Sub,
@@ -54,7 +55,8 @@ COMPARISONS = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
-TIMEOUT = 120
+# Seconds of a processor, so that a busy machine does not count as a test that noticed.
+MOST_SECONDS = 150
 
 
 def changes(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -131,7 +133,7 @@ def survives(path: Path, tree: ast.Module) -> bool:
     """Whether all tests pass in a child of this process with the changed module."""
     child = os.fork()
     if child == 0:
-        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
@@ -141,15 +143,8 @@ def survives(path: Path, tree: ast.Module) -> bool:
         load_changed(name, path, tree)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
         os._exit(int(pytest.main([*options, *tests_of(path)])))
-    end = time.monotonic() + TIMEOUT
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) == 0
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False  # it never ends: noticed
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0  # one that never ends is noticed too
 
 
 def tests_of(path: Path) -> list[str]:
@@ -172,11 +167,14 @@ def main() -> None:
     chosen = parser.parse_args()
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    for heavy in ("numpy", "sympy", "pydantic", "hypothesis", "pytest"):
+    for heavy in ("numpy", "sympy", "pydantic"):
         importlib.import_module(heavy)
     trees = {p: ast.parse(p.read_text()) for f in chosen.folders for p in sorted((ROOT / f).rglob("*.py"))}
     places = [(path, number) for path, tree in trees.items() for number, _ in changes(tree)]
     random.Random(chosen.seed).shuffle(places)
+    # Nothing changed must pass, or every change would count as noticed.
+    if not survives(*next(iter(trees.items()))):
+        sys.exit("the tests fail without a change")
     end, tried, left = time.monotonic() + chosen.seconds, 0, 0
     for path, number in places:
         if time.monotonic() > end:
