@@ -16,7 +16,13 @@ settings.register_profile(
 settings.register_profile("long", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# Python itself imports what is in there.
+collect_ignore = ["offline"]
+
 ROOT = Path(__file__).parents[1]
+# The same block as below for the processes that tests start.
+_PATHS = (str(ROOT / "tests" / "offline"), os.environ.get("PYTHONPATH", ""))
+os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _PATHS if path)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sizer.core.dims import Dim
+from sizer.core.dims import Dim, is_array
 from sizer.core.record import Record
 from sizer.core.tree import State
 from sizer.core.walk import Row
@@ -261,7 +261,11 @@ def _assumptions(parts: Sequence[Part], run: Pass, kernel: str) -> list[str]:
     for kind in dict.fromkeys(part.kind for part in parts if not part.exact):
         found.append(f"estimate: {kind}, {SCANS[kind].text} ({SCANS[kind].source})")
     silent = dict.fromkeys(
-        part.row.stream for part in parts if part.row.stream in run.lengths and part.forward == 0
+        part.row.stream for part in parts if part.row.stream in run.lengths and _nothing(part.forward)
     )
     found += [f"the {stream} tower does not run; give its tokens (--stream {stream}=N)" for stream in silent]
     return found
+
+
+def _nothing(size: Dim) -> bool:
+    return not size.any() if is_array(size) else bool(size == 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import rotary_buffers
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
@@ -186,32 +187,23 @@ def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:
     )
 
 
-def rotary_width(hf: HFConfig, head: str, *, always_partial: bool = False) -> int:
-    """The width over which transformers keeps rotary frequencies: a head's, or the share of it
-    that `partial_rotary_factor` asks for, which not every model heeds with plain RoPE."""
-    rope = hf.get("rope_parameters")
-    scaling = hf.get("rope_scaling")
-    rope = {**(scaling or {}), **(rope or {})}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    factor = rope.get("partial_rotary_factor")
-    if factor is None and hf.given("partial_rotary_factor"):
-        factor = hf["partial_rotary_factor"]
+def rotary_part(hf: HFConfig, head: str = "qk_rope_head_dim", *, default: float | None = None) -> int:
+    """The width over which transformers keeps rotary frequencies: of a head, or of its rotary part."""
     width: int = hf["head_dim"] if hf.given("head_dim") and hf["head_dim"] else hf[head]
-    if factor is None or (kind == "default" and not always_partial):
-        return width
-    return int(width * factor)
+    rotary = rotary_width(hf, width, default=default)
+    return width if rotary is None else rotary
 
 
 ARCHITECTURES = {"latent_decoder": Architecture(LatentConfig, latent_decoder)}
 
 
 def _minicpm3(hf: HFConfig) -> Reading:
-    rotary = rotary_width(hf, "qk_rope_head_dim")
+    rotary = rotary_part(hf)
     return Reading("latent_decoder", hf.fill(LatentConfig, d_rotary=rotary, embed_scale=True))
 
 
 def _youtu(hf: HFConfig) -> Reading:
-    rotary = rotary_width(hf, "qk_rope_head_dim")
+    rotary = rotary_part(hf)
     return Reading("latent_decoder", hf.fill(LatentConfig, d_rotary=rotary))
 
 

@@ -168,6 +168,7 @@ def head_width(hf: HFConfig) -> int:
 
 def rotary_width(
     hf: HFConfig,
+    d_head: int | None = None,
     *,
     default: float | None = None,
     kind: str = "default",
@@ -175,21 +176,24 @@ def rotary_width(
 ) -> int | None:
     """Width of the rotary part of a head, rounded up to whole pairs; `None` where it is the head.
 
-    `default` is the fraction that the model type assumes. A type without one looks for a fraction
-    only where its positions are scaled. `kind` is the scaling of a file without settings;
-    `rope` the settings, where they are not those of the whole file.
+    `d_head` is the width of a head, where it is not `head_width`. `default` is the fraction that the
+    model type assumes; a type without one looks for a fraction only where its positions are scaled.
+    `kind` is the scaling of a file without settings; `rope` the settings, where they are not those
+    of the whole file.
     """
     rope = rope_parameters(hf) if rope is None else rope
     if rope:
         kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind == "proportional" or (default is None and kind == "default"):
-        return None
-    fraction = rope.get("partial_rotary_factor")
-    if fraction is None and hf.given("partial_rotary_factor"):
-        fraction = hf["partial_rotary_factor"]
+    fraction: Any = None
+    if kind != "proportional" and (default is not None or kind != "default"):
+        fraction = rope.get("partial_rotary_factor")
+        if fraction is None and hf.given("partial_rotary_factor"):
+            fraction = hf["partial_rotary_factor"]
+        fraction = default if fraction is None else fraction
     if fraction is None:
-        fraction = 1.0 if default is None else default
+        fraction = 1.0
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
         raise InvalidConfig(f"partial_rotary_factor = {clip(repr(fraction))} is not between 0 and 1")
-    rotary = int(head_width(hf) * fraction)
-    return None if rotary == head_width(hf) else round_up(rotary, 2)
+    d_head = head_width(hf) if d_head is None else d_head
+    rotary: int = round_up(int(d_head * fraction), 2)
+    return None if rotary == d_head else rotary

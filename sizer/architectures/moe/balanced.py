@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.moe.mixtral import step_pattern
 from sizer.architectures.moe.reading import (
     layer_kinds,
     layered_rotary,
     mlp_pattern,
     moe_reading,
-    rotary_width,
     sparse_layers,
     windows,
 )
@@ -68,7 +68,7 @@ def _minimax_m2(hf: HFConfig) -> Reading:
         correction="buffer",
         d_ff=None,
         d_ff_expert=hf["intermediate_size"],
-        d_rotary=rotary_width(hf, partial=True, default=default),
+        d_rotary=rotary_width(hf, default=default),
         qk_norm="full",
         window=None,
     )
@@ -80,7 +80,7 @@ def _solar_open(hf: HFConfig) -> Reading:
         naming="deepseek",
         correction="buffer",
         d_ff=None,
-        d_rotary=rotary_width(hf, partial=True),
+        d_rotary=rotary_width(hf, default=1.0),
         qkv_bias=hf["attention_bias"],
     )
 

@@ -9,7 +9,7 @@ from sizer.architectures.decoders.latent import (
     LatentConfig,
     latent_attention,
     latent_model,
-    rotary_width,
+    rotary_part,
 )
 from sizer.architectures.heads import with_head, with_parts
 from sizer.architectures.mtp import layers_in_file, next_layers
@@ -193,7 +193,7 @@ ARCHITECTURES = {"deepseek_v3": Architecture(DeepseekConfig, deepseek)}
 
 
 def _read(hf: HFConfig, mlp_types: Sequence[str] | None, **given: Any) -> Reading:
-    given.setdefault("d_rotary", rotary_width(hf, "qk_rope_head_dim"))
+    given.setdefault("d_rotary", rotary_part(hf))
     first_dense = hf.get("first_k_dense_replace", 0)
     dense = kinds_of_mlp(mlp_types, hf["num_hidden_layers"], first_dense)
     given["n_shared_experts"] = hf["n_shared_experts"] or None
@@ -258,7 +258,7 @@ def _glm4_moe_lite(hf: HFConfig) -> Reading:
     types = hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]) or ["dense"] + ["sparse"] * (
         hf["num_hidden_layers"] - 1
     )
-    rotary = rotary_width(hf, "qk_rope_head_dim", always_partial=True)
+    rotary = rotary_part(hf, default=1.0)
     return _read(hf, types, mlp_bias=False, d_rotary=rotary)
 
 

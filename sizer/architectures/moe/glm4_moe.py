@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import qk_norms, windowed_core
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.moe.moe_decoder import MoEConfig, moe_attention, moe_decoder
-from sizer.architectures.moe.reading import moe_reading, rotary_width, sparse_layers
+from sizer.architectures.moe.reading import moe_reading, sparse_layers
 from sizer.architectures.mtp import layers_in_file
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.layers import linear
@@ -55,7 +56,7 @@ def _glm4(hf: HFConfig, architecture: str, naming: str, rotated: float, **more: 
         naming=naming,
         correction="buffer",
         mlp_layers=sparse_layers(hf, lambda i: i >= hf["first_k_dense_replace"]),
-        d_rotary=rotary_width(hf, partial=True, default=rotated),
+        d_rotary=rotary_width(hf, default=rotated),
         qk_norm="head" if hf["use_qk_norm"] else None,
         qkv_bias=hf["attention_bias"],
         window=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.latent import latent_attention, latent_model, rotary_width
+from sizer.architectures.decoders.latent import latent_attention, latent_model, rotary_part
 from sizer.architectures.heads import with_head
 from sizer.architectures.moe.deepseek import DeepseekConfig, dense_and_sparse, kinds_of_mlp, mixture
 from sizer.architectures.moe.hyper_connections import hyper_connection
@@ -92,7 +92,7 @@ def _hy_v4(hf: HFConfig) -> Reading:
             indexers=Pattern(
                 tuple("shared" if kind == "shared" else "full" for kind in selecting[:n_layers])
             ),
-            d_rotary=rotary_width(hf, "qk_rope_head_dim"),
+            d_rotary=rotary_part(hf),
         ),
     )
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.heads import with_head
 from sizer.architectures.moe.deepseek import dense_and_sparse, kinds_of_mlp, router
+from sizer.architectures.moe.inkling_config import InklingSizes, sizes_in_file
+from sizer.architectures.recurrent.parts import short_conv
 from sizer.architectures.registry import Architecture, Reading
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import (
     attention_core,
@@ -19,65 +21,26 @@ from sizer.core.layers import (
     routed_experts,
 )
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Layers, Module, Op, Param, State, heads_axis
+from sizer.core.tree import Axis, Layers, Module, Param, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
 @configuration
-class InklingConfig(Config):
+class InklingConfig(InklingSizes):
     """Sizes and switches of an Inkling.
 
-    `layers`: "full", or "sliding" with sizes of its own (`sliding_…`) and a window.
     `mlp_layers`: "dense" or "sparse" for each layer, where the dense ones do not simply lead.
-    `relative_extent`: distances that full attention tells apart.
     """
 
-    d_model: Dim
-    n_layers: Dim
-    n_heads: Dim
-    n_kv_heads: Dim
-    d_head: Dim
-    sliding_heads: Dim
-    sliding_kv_heads: Dim
-    sliding_d_head: Dim
-    window: Dim
-    layers: Pattern
-    d_relative: Dim
-    relative_extent: Dim
-    d_conv: Dim
     n_dense_layers: Dim = 0
     mlp_layers: Pattern | None = None
     d_ff: Dim
-    d_ff_expert: Dim
-    n_experts: Dim
     n_shared_experts: Dim
-    top_k: Dim
-    vocab_size: Dim
     tie_embeddings: bool = False
-    act: str = "silu"
 
-    letters = {
-        "sliding_heads": "Hw",
-        "sliding_kv_heads": "Kw",
-        "sliding_d_head": "Dw",
-        "mlp_layers": "L",
-        "d_relative": "Dr",
-        "relative_extent": "X",
-        "d_conv": "Kc",
-    }
-    meanings = {
-        "sliding_heads": "query heads of sliding layers",
-        "sliding_kv_heads": "key/value heads of sliding layers",
-        "sliding_d_head": "width of one of their heads",
-        "d_relative": "width of a head's relative positions",
-        "relative_extent": "distances told apart",
-        "d_conv": "width of the convolutions",
-    }
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    letters = {**InklingSizes.letters, "mlp_layers": "L"}
 
 
 def inkling(c: InklingConfig) -> Module:
@@ -94,11 +57,11 @@ def inkling(c: InklingConfig) -> Module:
             rms_norm("input_layernorm", embed),
             _attention(c, embed, "full"),
             _attention(c, embed, "sliding"),
-            short_convolution("attn_sconv.conv1d", embed, c.d_conv),
+            convolution("attn_sconv.conv1d", embed, c.d_conv),
             rms_norm("post_attention_layernorm", embed),
             mlp._replace(children=(*mlp.children, _scale()), at=dense),
             _experts(c, embed, sparse),
-            short_convolution("mlp_sconv.conv1d", embed, c.d_conv),
+            convolution("mlp_sconv.conv1d", embed, c.d_conv),
         ),
         repeat=c.n_layers,
     )
@@ -107,11 +70,9 @@ def inkling(c: InklingConfig) -> Module:
     return with_head(c, (normed, block, rms_norm("norm", embed)))
 
 
-def short_convolution(name: str, channels: Axis, width: Dim) -> Module:
-    """A causal convolution of a few tokens over each channel, without a bias."""
-    weight = Param("weight", (channels, Axis("one", 1), Axis("kernel", width)))
-    op = Op("conv", "conv", {"channels": channels.size, "kernel": width})
-    return Module(name, (weight, op, State("conv", per_sequence=channels.size * width)), component="mixer")
+def convolution(name: str, channels: Axis, width: Dim) -> Module:
+    """A causal convolution of a few tokens over each channel."""
+    return short_conv(name, channels, width, bias=False, component="mixer")
 
 
 def _attention(c: InklingConfig, embed: Axis, kind: str) -> Module:
@@ -129,8 +90,8 @@ def _attention(c: InklingConfig, embed: Axis, kind: str) -> Module:
             linear("k_proj", kv_heads, embed),
             linear("v_proj", kv_heads, embed),
             linear("r_proj", heads_axis("heads", n_heads, c.d_relative), embed),
-            short_convolution("k_sconv.conv1d", kv_heads, c.d_conv),
-            short_convolution("v_sconv.conv1d", kv_heads, c.d_conv),
+            convolution("k_sconv.conv1d", kv_heads, c.d_conv),
+            convolution("v_sconv.conv1d", kv_heads, c.d_conv),
             rms_norm("q_norm", Axis("head", d_head)),
             rms_norm("k_norm", Axis("head", d_head)),
             Module("rel_logits_proj", (distances,)),
@@ -189,13 +150,7 @@ def _inkling_text(hf: HFConfig) -> Reading:
             InklingConfig,
             **kinds_of_mlp(hf.per_layer("mlp_layer_types", n_layers), n_layers, n_dense),
             layers=Pattern(kinds),
-            sliding_heads=hf["swa_num_attention_heads"],
-            sliding_kv_heads=hf["swa_num_key_value_heads"],
-            sliding_d_head=hf["swa_head_dim"],
-            window=hf["sliding_window_size"],
-            d_relative=hf["d_rel"],
-            relative_extent=hf["rel_extent"],
-            d_conv=hf["conv_kernel_size"],
+            **sizes_in_file(hf),
             d_ff=d_ff,
             d_ff_expert=d_ff_expert,
             # The class declares no tie, whatever a file says.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sizer.architectures.moe.deepseek import router
-from sizer.architectures.moe.inkling import short_convolution
+from sizer.architectures.moe.inkling import convolution
 from sizer.architectures.moe.inkling2_config import Inkling2Config
 from sizer.architectures.registry import Architecture
 from sizer.core.dims import Dim
@@ -54,10 +54,10 @@ def _layer(c: Inkling2Config, embed: Axis, kind: str) -> tuple[Module, ...]:
     parts = (
         *_input_norms(embed, kind),
         _attention(c, embed, kind),
-        short_convolution("post_attention_convolution.conv1d", embed, c.d_conv),
+        convolution("post_attention_convolution.conv1d", embed, c.d_conv),
         rms_norm("post_attention_layernorm", embed),
         _experts(c, embed),
-        short_convolution("post_mlp_convolution.conv1d", embed, c.d_conv),
+        convolution("post_mlp_convolution.conv1d", embed, c.d_conv),
     )
     return (
         Module("", parts, at=_at(c, kind, f"{kind}_first")),
@@ -107,7 +107,7 @@ def _attention(c: Inkling2Config, embed: Axis, kind: str) -> Module:
 
 
 def _convolution(c: Inkling2Config, channels: Axis) -> Module:
-    return short_convolution("sconv.conv1d", channels, c.d_conv)
+    return convolution("sconv.conv1d", channels, c.d_conv)
 
 
 def _dynamic_convolution(c: Inkling2Config, channels: Axis, n_heads: Dim, embed: Axis) -> Module:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.moe.inkling_config import InklingSizes, sizes_in_file
 from sizer.architectures.registry import Reading
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.pattern import Pattern
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @configuration
-class Inkling2Config(Config):
+class Inkling2Config(InklingSizes):
     """Sizes and switches of an Inkling 2.
 
     `layers`: "full" or "sliding", which has sizes of its own (`sliding_…`); with "_first" for the
@@ -23,56 +24,25 @@ class Inkling2Config(Config):
     `n_vocab`: tokens of the head in memory; in a file its matrix is padded to `vocab_size`.
     """
 
-    d_model: Dim
-    n_layers: Dim
-    n_heads: Dim
-    n_kv_heads: Dim
-    d_head: Dim
-    sliding_heads: Dim
-    sliding_kv_heads: Dim
-    sliding_d_head: Dim
-    window: Dim
-    layers: Pattern
-    d_relative: Dim
-    relative_extent: Dim
-    d_conv: Dim
-    d_ff_expert: Dim
-    n_experts: Dim
-    top_k: Dim
-    vocab_size: Dim
     n_vocab: Dim
     n_passes: Dim | None = None
     n_loop_layers: Dim | None = None
     gate_rank: Dim | None = None
-    act: str = "silu"
 
     letters = {
-        "sliding_heads": "Hw",
-        "sliding_kv_heads": "Kw",
-        "sliding_d_head": "Dw",
-        "d_relative": "Dr",
-        "relative_extent": "X",
-        "d_conv": "Kc",
+        **InklingSizes.letters,
         "n_vocab": "Vu",
         "n_passes": "N",
         "n_loop_layers": "Lp",
         "gate_rank": "R",
     }
     meanings = {
-        "sliding_heads": "query heads of sliding layers",
-        "sliding_kv_heads": "key/value heads of sliding layers",
-        "sliding_d_head": "width of one of their heads",
-        "d_relative": "width of a head's relative positions",
-        "relative_extent": "distances told apart",
-        "d_conv": "width of the convolutions",
+        **InklingSizes.meanings,
         "n_vocab": "tokens the head can predict",
         "n_passes": "how often the looped layers run",
         "n_loop_layers": "looped layers",
         "gate_rank": "rank of a message gate",
     }
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
 
 
 def _inkling2_text(hf: HFConfig) -> Reading:
@@ -107,13 +77,7 @@ def _read(hf: HFConfig, first: int, end: int, **given: int | None) -> Reading:
         hf.fill(
             Inkling2Config,
             layers=Pattern(tuple(kinds)),
-            sliding_heads=hf["swa_num_attention_heads"],
-            sliding_kv_heads=hf["swa_num_key_value_heads"],
-            sliding_d_head=hf["swa_head_dim"],
-            window=hf["sliding_window_size"],
-            d_relative=hf["d_rel"],
-            relative_extent=hf["rel_extent"],
-            d_conv=hf["conv_kernel_size"],
+            **sizes_in_file(hf),
             d_ff_expert=hf["moe_intermediate_size"],
             n_vocab=hf["unpadded_vocab_size"],
             **given,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import rotary_buffers
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
-from sizer.architectures.moe.reading import rotary_width
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.latent import latent_attention, latent_model, rotary_width
+from sizer.architectures.decoders.latent import latent_attention, latent_model, rotary_part
 from sizer.architectures.heads import with_head
 from sizer.architectures.moe.deepseek import DeepseekConfig, dense_and_sparse, kinds_of_mlp, mixture
 from sizer.architectures.registry import Architecture, Reading
@@ -199,7 +199,7 @@ def _bailing_hybrid(hf: HFConfig) -> Reading:
     heads = hf["linear_num_heads"] if "linear_num_heads" in hf else hf["num_attention_heads"]
     width = hf["linear_head_dim"] if "linear_head_dim" in hf else hf["head_dim"]
     kernel = hf["linear_conv_kernel_dim"] if "linear_conv_kernel_dim" in hf else hf["short_conv_kernel_size"]
-    rotary = rotary_width(hf, "qk_rope_head_dim") if "linear_head_dim" in hf else hf["qk_rope_head_dim"]
+    rotary = rotary_part(hf) if "linear_head_dim" in hf else hf["qk_rope_head_dim"]
     return _read(
         hf,
         types,

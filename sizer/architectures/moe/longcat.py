@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.latent import LatentConfig, latent_attention, latent_model, rotary_width
+from sizer.architectures.decoders.latent import LatentConfig, latent_attention, latent_model, rotary_part
 from sizer.architectures.heads import with_head, with_parts
 from sizer.architectures.mtp import layers_in_file, with_own_table
 from sizer.architectures.registry import Architecture, Reading
@@ -115,7 +115,7 @@ def _longcat_flash(hf: HFConfig) -> Reading:
             d_qk=hf["qk_head_dim"],
             mlp_bias=False,
             mtp_layers=layers_in_file(hf),
-            d_rotary=rotary_width(hf, "head_dim"),
+            d_rotary=rotary_part(hf, "head_dim"),
         ),
         assumptions=("experts that return their input have no weights, as in the published checkpoints",),
     )

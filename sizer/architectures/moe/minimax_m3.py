@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import attention, norm
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.moe.moe_decoder import MoEConfig, moe_decoder
-from sizer.architectures.moe.reading import layer_kinds, mlp_pattern, moe_reading, rotary_width
+from sizer.architectures.moe.reading import layer_kinds, mlp_pattern, moe_reading
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -134,7 +135,7 @@ def minimax_m3_fields(hf: HFConfig) -> dict[str, Any]:
         if any(indexed)
         else None,
         "qk_norm": "head",
-        "d_rotary": rotary_width(hf, partial=True),
+        "d_rotary": rotary_width(hf, default=1.0),
     }
 
 

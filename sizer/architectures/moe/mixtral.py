@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.decoders.reading import rope_parameters
 from sizer.architectures.moe.reading import (
     layer_kinds,
     layered_rotary,
     mlp_pattern,
     moe_reading,
-    rope_of,
     sparse_layers,
     windows,
 )
@@ -104,7 +104,7 @@ def _granitemoeshared(hf: HFConfig) -> Reading:
 def _granitemoe_swa(hf: HFConfig) -> Reading:
     bias, thetas = hf["attention_bias"], hf["layer_rope_theta"]
     n_rotary = 1 if thetas is None else len({theta for theta in thetas if theta})
-    if thetas is None and (rope_of(hf) or {}).get("rope_theta", 1) in (0, None):
+    if thetas is None and rope_parameters(hf).get("rope_theta", 1) in (0, None):
         n_rotary = 0
     return moe_reading(
         hf,

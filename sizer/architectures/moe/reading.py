@@ -1,13 +1,13 @@
-"""What the readers of MoE configurations share: which layers are what, and rotary widths."""
+"""What the readers of MoE configurations share: which layers are what, and their rotary widths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.decoders.reading import head_width, rope_parameters, rotary_width
 from sizer.architectures.moe.moe_decoder import MoEConfig
 from sizer.architectures.registry import Reading
-from sizer.core.dims import round_up
 from sizer.core.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -27,20 +27,11 @@ def moe_reading(
     if "d_head" not in found and found["d_model"] % found["n_heads"]:
         # transformers rounds down where the width does not divide; only then it has no closed form.
         found["d_head"] = head_width(hf)
-    if found["d_rotary"] == head_width(hf):
-        found["d_rotary"] = None  # the whole head, whatever its width is set to later
     if found.get("n_experts") == 0:
         found["n_experts"] = None
     if isinstance(found.get("n_experts"), int) and isinstance(found.get("top_k"), int):
         found["top_k"] = min(found["top_k"], found["n_experts"])
     return Reading(architecture, found)
-
-
-def head_width(hf: HFConfig) -> int:
-    """The width of a head, given or derived, rounded down as transformers does."""
-    if "head_dim" in hf and hf["head_dim"] is not None:
-        return int(hf["head_dim"])
-    return int(hf["hidden_size"]) // int(hf["num_attention_heads"])
 
 
 def layer_kinds(hf: HFConfig, key: str, rule: Callable[[int], str]) -> list[str]:
@@ -71,32 +62,11 @@ def mlp_pattern(sparse: Sequence[bool]) -> Pattern | None:
     return None if all(sparse) else Pattern(tuple("sparse" if one else "dense" for one in sparse))
 
 
-def rope_of(hf: HFConfig, kind: str = "") -> Mapping[str, Any] | None:
-    """The rotary settings in the file, of one kind of layer where they are by kind."""
-    for key in ("rope_scaling", "rope_parameters"):
-        found = hf[key] if hf.given(key) else None
-        if isinstance(found, Mapping) and found:
-            by_kind = found.get(kind, found) if kind else found
-            return by_kind if by_kind is None or isinstance(by_kind, Mapping) else found
-    return {}
-
-
-def rotary_width(hf: HFConfig, *, partial: bool = False, default: float = 1.0, kind: str = "") -> int:
-    """How much of a head is rotated, rounded up to pairs.
-
-    `partial`: the model type has partial rotary positions; the others read the fraction only where
-    their frequencies are scaled.
-    """
-    rope = rope_of(hf, kind) or {}
-    scaling = rope.get("rope_type", rope.get("type", "default"))
-    fraction = rope.get("partial_rotary_factor")
-    if fraction is None and hf.given("partial_rotary_factor"):
-        fraction = hf["partial_rotary_factor"]
-    if fraction is None:
-        fraction = default
-    if scaling == "proportional" or not (partial or scaling != "default"):
-        fraction = 1.0
-    return int(round_up(max(int(head_width(hf) * fraction), 1), 2))
+def rope_of(hf: HFConfig, kind: str) -> Mapping[str, Any] | None:
+    """The rotary settings of one kind of layer, where they are by kind; `None` for no positions."""
+    whole = rope_parameters(hf)
+    found = whole.get(kind, whole)
+    return found if found is None or isinstance(found, Mapping) else whole
 
 
 def layered_rotary(
@@ -108,9 +78,11 @@ def layered_rotary(
     for kind in sorted(set(kinds)):
         fraction = 1.0 if given else defaults[kind]
         if fraction is not None and rope_of(hf, kind) is not None:
-            widths[kind] = rotary_width(hf, partial=partial, default=fraction, kind=kind)
+            widths[kind] = rotary_width(hf, default=fraction if partial else None, rope=rope_of(hf, kind))
+    whole_window = "sliding_attention" in widths and widths["sliding_attention"] is None
     return {
         "rotary_types": tuple(widths),
         "d_rotary": widths.get("full_attention"),
-        "d_rotary_window": widths.get("sliding_attention"),
+        # In windowed layers no width of its own means the width of the others, so the head's is said.
+        "d_rotary_window": head_width(hf) if whole_window else widths.get("sliding_attention"),
     }

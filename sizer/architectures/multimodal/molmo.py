@@ -94,8 +94,9 @@ def molmo(c: MolmoConfig) -> Module:
         ),
         repeat=c.n_layers,
     )
-    head = () if c.tie_embeddings else (linear("ff_out", vocab, embed, component="head"),)
-    transformer = Module("transformer", (table, block, norm(c, "ln_f", embed), *head))
+    words = "model.transformer.wte.embedding" if c.tie_embeddings else None
+    head = linear("ff_out", vocab, embed, tied_to=words, component="head")
+    transformer = Module("transformer", (table, block, norm(c, "ln_f", embed), head))
     return Module("model", (transformer, _tower(c, embed)))
 
 

@@ -10,7 +10,6 @@ from sizer.architectures.decoders.qwen import qwen_windows
 from sizer.architectures.decoders.reading import dense, listed_layers, rotary_width
 from sizer.architectures.moe.mixtral import step_pattern
 from sizer.architectures.moe.reading import moe_reading, sparse_layers, windows
-from sizer.architectures.moe.reading import rotary_width as partly_rotary
 from sizer.architectures.registry import Reading
 from sizer.core.pattern import Pattern
 
@@ -78,7 +77,7 @@ def _glm4v_moe(hf: HFConfig) -> Reading:
         naming="deepseek",
         correction="buffer",
         mlp_layers=sparse_layers(hf, lambda i: i >= hf["first_k_dense_replace"]),
-        d_rotary=partly_rotary(hf, partial=True, default=0.5),
+        d_rotary=rotary_width(hf, default=0.5),
         qkv_bias=hf["attention_bias"],
         window=None,
     )

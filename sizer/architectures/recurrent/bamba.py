@@ -10,6 +10,7 @@ from sizer.architectures.decoders.decoder import (
     feed_forward,
     rotary_buffers,
 )
+from sizer.architectures.decoders.reading import rope_parameters, rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba2 import mamba2_mixer
 from sizer.architectures.recurrent.parts import (
@@ -17,7 +18,6 @@ from sizer.architectures.recurrent.parts import (
     in_file,
     in_layers,
     layer_pattern,
-    rotary_width,
 )
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
@@ -195,11 +195,13 @@ def _d_head(hf: HFConfig) -> int:
 def _bamba(hf: HFConfig) -> Reading:
     attends = hf["attn_layer_indices"] or ()
     kinds = tuple("full" if i in attends else "linear" for i in range(hf["num_hidden_layers"]))
+    # Only a fraction among the rotary settings is heeded; beside them, 0.5 overwrites it.
+    rope = {"partial_rotary_factor": 0.5, **rope_parameters(hf)}
     given = hf.fill(
         BambaConfig,
         **_mamba_sizes(hf),
         layers=Pattern(kinds),
-        d_rotary=rotary_width(hf, _d_head(hf), factor=0.5),
+        d_rotary=rotary_width(hf, _d_head(hf), default=0.5, rope=rope),
         mlp_bias=hf["mlp_bias"],
     )
     return Reading("bamba", given)
@@ -216,7 +218,7 @@ def _falcon_h1(hf: HFConfig) -> Reading:
         },
         gated_norm=hf["mamba_rms_norm"],
         mup=True,
-        d_rotary=rotary_width(hf, _d_head(hf), only_scaled=True),
+        d_rotary=rotary_width(hf, _d_head(hf)),
         mlp_bias=hf["mlp_bias"],
     )
     return Reading("bamba", given)
@@ -228,7 +230,7 @@ def _granite(hf: HFConfig) -> Reading:
         BambaConfig,
         **{**_mamba_sizes(hf), "norms": ("input_layernorm", "", "post_attention_layernorm", "")},
         layers=layer_pattern(hf, hf["layer_types"] or ["linear_attention"] * n_layers, "linear", "full"),
-        d_rotary=rotary_width(hf, _d_head(hf), only_scaled=True),
+        d_rotary=rotary_width(hf, _d_head(hf)),
         d_ff=hf["shared_intermediate_size"],
         fused_mlp=True,
         n_experts=experts,

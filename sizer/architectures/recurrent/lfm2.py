@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import DecoderConfig, rotary_buffers, windowed_core
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.parts import (
     check_layers,
     in_file,
     in_layers,
     layer_pattern,
-    rotary_width,
     short_conv,
 )
 from sizer.architectures.registry import Architecture, Reading
@@ -176,7 +176,7 @@ def _common(hf: HFConfig) -> dict[str, Any]:
     return {
         "d_conv": hf["conv_L_cache"],
         "conv_bias": hf["conv_bias"],
-        "d_rotary": rotary_width(hf, d_head, only_scaled=True),
+        "d_rotary": rotary_width(hf, d_head),
         # An older name of the key wins, as in transformers.
         "tie_embeddings": in_file(hf, "tie_embedding", hf["tie_word_embeddings"]),
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, rotary_buffers
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.parts import (
     check_layers,
     in_file,
     in_layers,
     layer_pattern,
-    rotary_width,
 )
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
@@ -126,7 +126,7 @@ def _minimax(hf: HFConfig) -> Reading:
         MiniMaxConfig,
         layers=layer_pattern(hf, kinds, "linear", "full"),
         d_block=hf["block_size"],
-        d_rotary=rotary_width(hf, d_head, only_scaled=True),
+        d_rotary=rotary_width(hf, d_head),
         act=hf["hidden_act"],
     )
     return Reading("minimax", given)

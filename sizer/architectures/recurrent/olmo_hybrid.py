@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import attention, feed_forward, rotary_buffers
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.delta import DeltaConfig, delta_axes, delta_net, delta_sizes
-from sizer.architectures.recurrent.parts import in_file, in_layers, layer_pattern, rotary_width, short_conv
+from sizer.architectures.recurrent.parts import in_file, in_layers, layer_pattern, short_conv
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
@@ -100,7 +101,7 @@ def _olmo_hybrid(hf: HFConfig) -> Reading:
         **sizes,
         layers=layer_pattern(hf, kinds, "linear", "full"),
         window=None,
-        d_rotary=rotary_width(hf, d_head, only_scaled=True),
+        d_rotary=rotary_width(hf, d_head),
         rotary=_rotates(hf),
     )
     return Reading("olmo_hybrid", given)

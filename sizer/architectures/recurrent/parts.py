@@ -1,4 +1,4 @@
-"""What the recurrent families share: a short convolution, and the reading of layer kinds and rotations."""
+"""What the recurrent families share: a short convolution, and the reading of layer kinds."""
 
 from __future__ import annotations
 
@@ -78,21 +78,3 @@ def layer_pattern(hf: HFConfig, kinds: Iterable[str], *allowed: str) -> Pattern:
 def in_file(hf: HFConfig, key: str, default: Any = None) -> Any:
     """The value of a key that has no default of its own, such as one that transformers derives."""
     return hf[key] if hf.given(key) else default
-
-
-def rotary_width(
-    hf: HFConfig, d_head: int, *, factor: float | None = None, only_scaled: bool = False
-) -> int | None:
-    """The width of the rotated part of a head; `None` for all of it.
-
-    `factor`: the part that is rotated if the file does not say.
-    `only_scaled`: models whose plain rotation ignores the factor, though its scaled variants heed it.
-    """
-    rope = in_file(hf, "rope_parameters") or in_file(hf, "rope_scaling") or {}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    part = rope.get("partial_rotary_factor", factor)
-    if part is None or kind == "proportional" or (only_scaled and kind == "default"):
-        return None
-    width = int(d_head * part)
-    # One frequency serves two elements, and a last odd one too.
-    return width + width % 2

@@ -11,6 +11,7 @@ from sizer.architectures.decoders.decoder import (
     rotary_buffers,
     windowed_core,
 )
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.mtp import fused_inputs, layers_in_file
 from sizer.architectures.recurrent.delta import (
@@ -22,10 +23,8 @@ from sizer.architectures.recurrent.delta import (
 )
 from sizer.architectures.recurrent.parts import (
     check_layers,
-    in_file,
     in_layers,
     layer_pattern,
-    rotary_width,
     short_conv,
 )
 from sizer.architectures.registry import Architecture, Reading
@@ -228,7 +227,7 @@ def _lara_mini(hf: HFConfig) -> Reading:
         **delta_sizes(hf),
         layers=layers,
         window_layers=layers,
-        d_rotary=rotary_width(hf, hf["head_dim"], only_scaled=True),
+        d_rotary=rotary_width(hf, hf["head_dim"]),
         fused_files=True,
         gated_attention=False,
         d_ff=None,
@@ -244,7 +243,7 @@ def _sizes(hf: HFConfig, routed: bool) -> dict[str, Any]:
     return {
         "window": None,
         "mtp_layers": layers_in_file(hf),
-        "d_rotary": rotary_width(hf, hf["head_dim"], factor=in_file(hf, "partial_rotary_factor", 0.25)),
+        "d_rotary": rotary_width(hf, hf["head_dim"], default=0.25),
         "n_experts": hf["num_experts"] if routed else None,
         "top_k": hf["num_experts_per_tok"] if routed else None,
         "d_ff_expert": hf["moe_intermediate_size"] if routed else None,

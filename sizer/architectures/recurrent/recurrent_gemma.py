@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward, rotary_buffers
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.parts import (
     check_layers,
     in_file,
     in_layers,
-    rotary_width,
     short_conv,
 )
 from sizer.architectures.registry import Architecture, Reading
@@ -134,7 +134,7 @@ def _recurrent_gemma(hf: HFConfig) -> Reading:
         window=hf["attention_window_size"],
         qkv_bias=hf["attention_bias"],
         act=hf["hidden_activation"],
-        d_rotary=rotary_width(hf, d_head, factor=in_file(hf, "partial_rotary_factor", 0.5)),
+        d_rotary=rotary_width(hf, d_head, default=0.5),
     )
     return Reading("recurrent_gemma", given)
 

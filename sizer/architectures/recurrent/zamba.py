@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba import selective_scan, time_step_rank
@@ -129,28 +129,34 @@ def _mixer(c: ZambaConfig, embed: Axis) -> Module:
 def _shared_block(c: ZambaConfig, embed: Axis) -> Module:
     """The transformer block, over the layer's input and the embeddings side by side (width 2D)."""
     double = Axis("embed", c.d_attn)
+    return Module(
+        "shared_transf",
+        (
+            rms_norm("input_layernorm", double),
+            wide_attention(c, embed),
+            rms_norm("pre_ff_layernorm", embed),
+            gated_mlp("feed_forward", Axis("ffn", c.d_ff), embed, act=c.act),
+        ),
+        shared=c.shared,
+    )
+
+
+def wide_attention(c: Any, embed: Axis, adapters: tuple[Module, ...] = ()) -> Module:
+    """Attention over the layer's input and the embeddings side by side, back to the layer's width."""
+    double = Axis("embed", c.d_attn)
     heads = heads_axis("heads", c.n_heads, c.d_head)
     kv_heads = heads_axis("kv_heads", c.n_kv_heads, c.d_head)
-    attends = Module(
+    return Module(
         "self_attn",
         (
             linear("q_proj", heads, double),
             linear("k_proj", kv_heads, double),
             linear("v_proj", kv_heads, double),
+            *adapters,
             *attention_core(c.n_heads, c.n_kv_heads, c.d_head),
             linear("o_proj", embed, heads),
         ),
         component="attention",
-    )
-    return Module(
-        "shared_transf",
-        (
-            rms_norm("input_layernorm", double),
-            attends,
-            rms_norm("pre_ff_layernorm", embed),
-            gated_mlp("feed_forward", Axis("ffn", c.d_ff), embed, act=c.act),
-        ),
-        shared=c.shared,
     )
 
 

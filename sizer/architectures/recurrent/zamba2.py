@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import rotary_buffers
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba2 import mamba2_mixer
-from sizer.architectures.recurrent.parts import check_layers, in_file, in_layers, layer_pattern, rotary_width
+from sizer.architectures.recurrent.parts import check_layers, in_file, in_layers, layer_pattern
+from sizer.architectures.recurrent.zamba import wide_attention
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
-from sizer.core.layers import attention_core, embedding, gate_op, linear, rms_norm
+from sizer.core.layers import embedding, gate_op, linear, rms_norm
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Module, heads_axis
+from sizer.core.tree import Axis, Module
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -133,8 +135,6 @@ def _shared_block(c: Zamba2Config, embed: Axis, block: str, blocks: tuple[str, .
     """A transformer block over the layer's input and the embeddings, side by side (width 2D)."""
     uses = c.layers.layers(block, among=blocks) if c.adapters is None else c.adapters.layers(block)
     double = Axis("embed", c.d_attn)
-    heads = heads_axis("heads", c.n_heads, c.d_head)
-    kv_heads = heads_axis("kv_heads", c.n_kv_heads, c.d_head)
     ffn = Axis("ffn", c.d_ff)
     rank = Axis("rank", c.adapter_rank)
 
@@ -146,18 +146,6 @@ def _shared_block(c: Zamba2Config, embed: Axis, block: str, blocks: tuple[str, .
         tuple(adapter(f"linear_{x}_adapter_list", double, double) for x in "qkv")
         if c.attention_adapters
         else ()
-    )
-    attn = Module(
-        "self_attn",
-        (
-            linear("q_proj", heads, double),
-            linear("k_proj", kv_heads, double),
-            linear("v_proj", kv_heads, double),
-            *attention_adapters,
-            *attention_core(c.n_heads, c.n_kv_heads, c.d_head),
-            linear("o_proj", embed, heads),
-        ),
-        component="attention",
     )
     mlp = Module(
         "feed_forward",
@@ -171,7 +159,12 @@ def _shared_block(c: Zamba2Config, embed: Axis, block: str, blocks: tuple[str, .
     )
     return Module(
         "shared_transformer",
-        (attn, mlp, rms_norm("input_layernorm", double), rms_norm("pre_ff_layernorm", embed)),
+        (
+            wide_attention(c, embed, attention_adapters),
+            mlp,
+            rms_norm("input_layernorm", double),
+            rms_norm("pre_ff_layernorm", embed),
+        ),
         at=c.layers.layers(block),
         shared=c.shared,
     )
@@ -198,9 +191,7 @@ def _zamba2(hf: HFConfig) -> Reading:
         n_kv_heads=hf["num_key_value_heads"],
         d_head=d_head,
         d_attn=in_file(hf, "attention_hidden_size"),
-        d_rotary=rotary_width(
-            hf, d_head or 2 * hf["hidden_size"] // hf["num_attention_heads"], only_scaled=True
-        ),
+        d_rotary=rotary_width(hf, d_head or 2 * hf["hidden_size"] // hf["num_attention_heads"]),
         n_ssm_heads=hf["n_mamba_heads"],
         d_inner=int(hf["mamba_expand"] * hf["hidden_size"]),
         n_groups=hf["mamba_ngroups"],
