@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.peers.environments import Environment
 from benchmarks.peers.grading import BINARY, SUFFIXES, Answers, Number, rounded
-from benchmarks.peers.layouts import weights_file
 from benchmarks.peers.subjects import Subject
 
 HOST = "https://huggingface.co"
@@ -64,7 +63,7 @@ def read_hf_mem(document: Any) -> dict[str, float | None]:
 
 def read_vramscout(text: str, _: Subject) -> Answers:
     document = _document(text)
-    found = {"kv": Number(document["parts_gib"]["KV cache"] * GIB, half=1)}
+    found = {"kv": Number(round(document["parts_gib"]["KV cache"] * GIB))}
     if total := document["profile"]["num_params"]:
         found["total"] = Number(total)
     return found
@@ -103,7 +102,10 @@ def read_llm_sizer(text: str, _: Subject) -> Answers:
     document = _document(text)
     kept = document["vram_gb"]["kv_cache"]
     digits = str(document["params_billions"])
-    return {"total": rounded(f"{digits.removesuffix('.0')}B", SUFFIXES), "kv": rounded(f"{kept:.2f} GB", BINARY)}
+    return {
+        "total": rounded(f"{digits.removesuffix('.0')}B", SUFFIXES),
+        "kv": rounded(f"{kept:.2f} GB", BINARY),
+    }
 
 
 def read_accelerate(text: str, _: Subject) -> Answers:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.peers import growth, hub, layouts
 from benchmarks.peers.asking import Peer
-from benchmarks.peers.environments import ROOT, Environment, cache_folder, install, needed, size
-from benchmarks.peers.measuring import Runner, interleaved, timing
+from benchmarks.peers.environments import ROOT, Environment, cache_folder, install, key, needed, size
+from benchmarks.peers.measuring import Kept, Runner, interleaved, timing
 from benchmarks.peers.page import Results, Row, page, wrong
 from benchmarks.peers.roster import OURS, PEERS, TORCH
 from benchmarks.peers.subjects import SUBJECTS, Subject
@@ -27,19 +27,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", help="names of peers, with commas")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page to write")
     parser.add_argument("--torch", default=TORCH, help="the requirement that brings torch without CUDA")
-    parser.add_argument("--again", action="store_true", help="try again what failed to install")
+    parser.add_argument(
+        "--again", action="store_true", help="install again what failed, ask again what is known"
+    )
     parser.add_argument("--requests", type=int, default=30_000, help="the most requests of the service")
 
 
 def machine() -> str:
     """The processor, its cores, the memory, the system and the Python."""
     name, memory = platform.processor() or platform.machine(), 0
-    for path, key in (("/proc/cpuinfo", "model name"), ("/proc/meminfo", "MemTotal")):
+    for path, field in (("/proc/cpuinfo", "model name"), ("/proc/meminfo", "MemTotal")):
         if not Path(path).exists():
             continue
-        line = next((line for line in Path(path).read_text().splitlines() if line.startswith(key)), "")
+        line = next((line for line in Path(path).read_text().splitlines() if line.startswith(field)), "")
         value = line.partition(":")[2].strip()
-        if key == "MemTotal":
+        if field == "MemTotal":
             memory = int(value.split()[0]) * 1024
         elif value:
             name = value
@@ -65,10 +67,17 @@ def row_of(peer: Peer, environment: Environment) -> Row:
     return row
 
 
-def ask_all(runner: Runner, row: Row) -> Subject | None:
+def largest(cache: Path) -> list[tuple[str, float]]:
+    """The distributions that make up most of sizer's size, with their MiB."""
+    found = needed(Environment(cache / OURS[0].home).packages, OURS[0].distributions)
+    sizes = {name: size([one]) / 2**20 for name, one in found.items()}
+    return sorted(sizes.items(), key=lambda item: -item[1])[:2]
+
+
+def ask_all(runner: Runner, row: Row, kept: Kept, made_of: str) -> Subject | None:
     """Ask about every model; the one that it is timed on."""
     for subject in SUBJECTS:
-        row.asked[subject.key] = runner.asked(subject)
+        row.asked[subject.key] = kept.asked(runner, subject, made_of)
     able = [s for s in SUBJECTS if row.asked[s.key].answers]
     print(f"{row.name}: {len(able)} of {len(SUBJECTS)} models answered", flush=True)
     return next((s for s in able if s.key == PREFERRED), able[0] if able else None)
@@ -79,9 +88,9 @@ def time_all(chosen: dict[str, tuple[Runner, Subject]], rows: dict[str, Row], ro
     ours = {peer.likeness: peer.name for peer in OURS}
     pairs, partner = dict(chosen), {}
     for name, (runner, subject) in chosen.items():
-        mine, _ = chosen[ours[runner.peer.likeness]]
-        key = mine.peer.name if subject.key == PREFERRED else f"{mine.peer.name} of {subject.key}"
-        pairs[key], partner[name] = (mine, subject), key
+        mine = chosen[ours[runner.peer.likeness]][0]
+        beside = mine.peer.name if subject.key == PREFERRED else f"{mine.peer.name} of {subject.key}"
+        pairs[beside], partner[name] = (mine, subject), beside
     results = interleaved(pairs, rounds)
     for name in chosen:
         if name in results and partner[name] in results:
@@ -94,6 +103,7 @@ def report(options: argparse.Namespace) -> Results:
     only = set(options.only.split(",")) if options.only else {peer.name for peer in PEERS}
     cache = cache_folder(options.cache)
     peers = [*OURS, *(peer for peer in PEERS if peer.name in only)]
+    kept = Kept(cache / "answers.json", options.again)
     rows: dict[str, Row] = {}
     chosen: dict[str, tuple[Runner, Subject]] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -110,11 +120,11 @@ def report(options: argparse.Namespace) -> Results:
                     print(f"{peer.name}: not installed: {environment.problem}", flush=True)
                     continue
                 runner = Runner(peer, environment, models, address, scratch)
-                if subject := ask_all(runner, rows[peer.name]):
-                    chosen[peer.name] = (runner, subject)
+                if found := ask_all(runner, rows[peer.name], kept, key(wanted)):
+                    chosen[peer.name] = (runner, found)
             time_all(chosen, rows, options.rounds)
     grown = growth.tables(options.requests)
-    results = Results(machine(), options.rounds, list(rows.values()), grown)
+    results = Results(machine(), options.rounds, list(rows.values()), grown, largest(cache))
     options.out.write_text(page(results))
     for line in wrong(results.rows):
         print(f"sizer is wrong: {line}")

@@ -1,6 +1,6 @@
 """Asks libraries that have no command: runs inside a peer's environment, prints one JSON object.
 
-    python drivers.py NAME FOLDER TOKENS
+python drivers.py NAME FOLDER TOKENS
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ def llm_analysis(folder: str, tokens: int) -> dict[str, float]:
     )
 
     model = get_model_config_by_name(folder)
-    asked = LLMAnalysis(
-        model, get_gpu_config_by_name("a100-sxm-80gb"), get_dtype_config_by_name("w16a16e16")
-    )
+    asked = LLMAnalysis(model, get_gpu_config_by_name("a100-sxm-80gb"), get_dtype_config_by_name("w16a16e16"))
     cache = asked.get_memory_kv_cache_per_layer(1, tokens) * model.num_layers
     return {"total": asked.get_num_params_total(), "kv": cache}
 

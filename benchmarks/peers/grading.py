@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 SUFFIXES = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
 BINARY = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
@@ -34,12 +35,13 @@ def rounded(text: str, units: dict[str, int]) -> Number:
     >>> rounded("8.03B", SUFFIXES)
     Number(value=8030000000.0, half=5000000.0, tokens=None)
     """
-    found = re.fullmatch(r"([\d,]+)(?:\.(\d+))?\s*([A-Za-z]*)", text.strip())
+    found = re.fullmatch(r"([\d,]+(?:\.(\d+))?)\s*([A-Za-z]*)", text.strip())
     if not found or found[3] not in units:
         raise ValueError(f"no number: {text!r}")
-    digits, unit = found[2] or "", units[found[3]]
-    value = float(f"{found[1].replace(',', '')}.{digits or 0}")
-    return Number(value * unit, 0 if unit == 1 and not digits else 0.5 * 10 ** -len(digits) * unit)
+    unit, digits = units[found[3]], len(found[2] or "")
+    value = Decimal(found[1].replace(",", "")) * unit
+    half = 0 if unit == 1 and not digits else Decimal(unit) / 2 / 10**digits
+    return Number(float(value), float(half))
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def grade(number: Number | None, right: tuple[int, ...]) -> Cell:
     """✓ exact, ≈ right in the digits that are shown, ✗ with how far off, – no answer."""
     if number is None:
         return NOTHING
-    if any(number.value == value for value in right):
+    if not number.half and number.value in right:
         return Cell("✓", True)
     # The slack of a hundredth is for what was divided in floating point before it was rounded.
     if number.half and any(abs(number.value - value) <= 1.01 * number.half for value in right):

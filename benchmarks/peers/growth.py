@@ -129,8 +129,12 @@ def tables(requests: int) -> list[Table]:
     """All tables of growth; those whose extras are not there are left out."""
     with tempfile.TemporaryDirectory() as place:
         found = [
-            of_model("Layers: a count of Llama 3 8B with so many", "layers", "llama-3-8b", "n_layers", LAYERS),
-            of_model("Experts: a count of Mixtral with so many", "experts", "mixtral-8x7b", "n_experts", EXPERTS),
+            of_model(
+                "Layers: a count of Llama 3 8B with so many", "layers", "llama-3-8b", "n_layers", LAYERS
+            ),
+            of_model(
+                "Experts: a count of Mixtral with so many", "experts", "mixtral-8x7b", "n_experts", EXPERTS
+            ),
             of_tensors(Path(place)),
         ]
     if find_spec("numpy"):

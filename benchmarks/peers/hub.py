@@ -63,7 +63,8 @@ def running(root: Path) -> Iterator[str]:
             else:
                 self.answer(404, b"", {"x-error-code": "RepoNotFound"})
 
-        do_HEAD = do_GET
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def file(self, file: Path) -> None:
             if not file.is_file():

@@ -36,7 +36,7 @@ def fp8(entries: Iterable[Entry]) -> Iterator[Entry]:
     for name, dtype, shape in entries:
         if name.endswith("e_score_correction_bias"):
             yield name, "F32", shape
-        elif name.endswith("_proj.weight") or name.endswith("_mqa.weight"):
+        elif name.endswith(("_proj.weight", "_mqa.weight")):
             yield name, "F8_E4M3", shape
             yield f"{name}_scale_inv", "F32", tuple(-(-size // 128) for size in shape)
         else:
@@ -80,7 +80,9 @@ def tensors(subject: Subject) -> list[Entry]:
     whole = [t for t in model.tensors() if t.tied_to is None]
     total = sum(prod(t.shape) for t in whole if t.kind == "param")
     if total != subject.total:
-        raise SystemExit(f"{subject.key}: tensors add up to {total:,}, the published total is {subject.total:,}")
+        raise SystemExit(
+            f"{subject.key}: tensors add up to {total:,}, the published total is {subject.total:,}"
+        )
     return list(LAYOUTS[subject.layout]((t.name, "BF16", tuple(t.shape)) for t in whole))
 
 
@@ -110,7 +112,7 @@ def write(folder: Path, subject: Subject) -> None:
             size = 0
         shards[-1].append(entry)
         size, total = size + bytes_, total + bytes_
-    index = {}
+    index: dict[str, str] = {}
     for number, entries in enumerate(shards, start=1):
         file = "model.safetensors"
         if len(shards) > 1:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benchmarks.peers.grading import NOTHING, Cell, grade
 from benchmarks.peers.measuring import Asked, Timing
 from benchmarks.peers.subjects import SUBJECTS, Subject
 
-QUANTITIES = {
-    "total": "Parameters, each tied tensor once",
-    "active": "Active parameters",
-    "kv": "KV cache in bytes, 16 bits, one sequence",
-}
+QUANTITIES = ("total", "active", "kv")
+TEMPLATE = Path(__file__).with_name("page.md")
 WAYS = {
     "config": "configuration",
     "cache": "configuration",
@@ -58,6 +56,7 @@ class Results:
     rounds: int
     rows: list[Row]
     growth: list[tuple[str, list[str], list[list[str]]]]
+    largest: list[tuple[str, float]] = field(default_factory=list)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -77,7 +76,7 @@ def correctness(quantity: str, rows: Sequence[Row], subjects: Sequence[Subject] 
 
 def silent(quantity: str, rows: Iterable[Row]) -> str:
     names = [row.name for row in rows if not row.answers(quantity) and not row.problem and not row.ours]
-    return f"No answer from: {', '.join(names)}.\n" if names else ""
+    return f"\nNo answer from: {', '.join(names)}.\n" if names else ""
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
@@ -103,7 +102,13 @@ def costs(rows: Iterable[Row]) -> str:
             continue
         t = row.timing
         ratios = ["1", "1"] if row.ours else [f"{t.time_ratio:.2f}", f"{t.memory_ratio:.2f}"]
-        measured = [f"{t.seconds * 1e3:,.0f}", f"{t.spread * 1e3:,.0f}", ratios[0], f"{t.mib:,.1f}", ratios[1]]
+        measured = [
+            f"{t.seconds * 1e3:,.0f}",
+            f"{t.spread * 1e3:,.0f}",
+            ratios[0],
+            f"{t.mib:,.1f}",
+            ratios[1],
+        ]
         lines.append([row.name, WAYS[row.likeness], row.timed_on, *measured, *size])
     head = ["", "reads", "model", "ms", "spread", "ratio", "MiB", "ratio", "installed MiB", "distributions"]
     return table(head, lines)
@@ -162,56 +167,43 @@ def sources(subjects: Sequence[Subject] = SUBJECTS) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tools(rows: Iterable[Row]) -> str:
+    """Who is there, in which version, and how it reads a model; sizer once."""
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        name = row.name.partition(" ")[0] if row.ours else row.name
+        lines.setdefault(name, [row.version or "not installed"]).append(WAYS[row.likeness])
+    return "\n".join(
+        f"| {name} | {version} | {', '.join(dict.fromkeys(ways))} |"
+        for name, (version, *ways) in lines.items()
+    )
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    found = wrong(rows)
+    if not found:
+        return "sizer is right in every cell in which it answers."
+    return "\n".join(["sizer is wrong here:", "", *(f"- {line}" for line in found)])
+
+
 def page(results: Results) -> str:
     """The whole of `docs/benchmarks.md`."""
     rows = results.rows
-    found = wrong(rows)
-    parts = [INTRODUCTION.format(machine=results.machine, rounds=results.rounds)]
-    for quantity, title in QUANTITIES.items():
-        parts += [f"### {title}\n", correctness(quantity, rows), silent(quantity, rows)]
-    parts += ["### Together\n", tally(rows)]
-    parts.append("sizer is right in every cell in which it answers.\n" if not found else "sizer is wrong here:\n")
-    parts += [f"- {line}\n" for line in found]
-    parts += [TRUTHS, sources(), "### Who says nothing, and why\n", "\n".join(reasons(rows)) + "\n"]
-    parts += [TIMES.format(rounds=results.rounds), costs(rows), "### Where a peer is quicker or smaller\n"]
-    parts.append("\n".join(better(rows)) + "\n")
-    if results.growth:
-        parts.append(GROWTH)
-        for title, head, lines in results.growth:
-            parts += [f"### {title}\n", table(head, lines)]
-    return "\n".join(part for part in parts if part)
-
-
-INTRODUCTION = """# Beside everybody else
-
-Written by `python -m benchmarks peers`, which installs the public tools in environments of their own, asks them and sizer the same questions, and times them in turn.
-Nothing here is a test; ratios say more than milliseconds.
-
-Machine: {machine}.
-
-## Who is right
-
-✓ exact. ≈ right in the digits that are shown. ✗ wrong, with the factor or the difference. – no answer.
-
-Peers that take a configuration or files got the published `config.json` and files with the headers of the published ones and holes for their data; the names and shapes in them are sizer's, refused unless they add up to the total that others publish.
-Peers that ask a hub got one on the loopback; in the copies of llm-flops, ridgepoint and hf-mem the one string that is the hub's address was replaced.
-torchinfo and calflops have no command for a configuration: they were given the module that transformers builds of it.
-DeepSeek-V3 is without its prediction layer, as its 671B is; gpt2 is asked for 1,024 tokens, its context, the others for 8,192 (llm-resource-planner always says 4,096, and is judged there).
-"""
-TRUTHS = """### What is right, and who says so
-
-`python -m benchmarks.peers.truth` builds the modules again, with torch, and compares.
-Active parameters are right with the input embedding or without it.
-The cache is the least that attention needs: an engine that ignores windows reserves up to twice as much for gpt-oss.
-A tool that answers in bytes is judged by the parameters that they are, at its own width.
-"""
-TIMES = """## Time, memory, size
-
-Whole processes of the simplest command that answers, {rounds} rounds, everybody once a round; medians, the distance of the quartiles, and the median of the rounds' ratios to the row of sizer that reads a model in the same way.
-Each run begins with an empty home and hub cache.
-The size is that of a package's own files and of all that it needs, bytecode apart; for peers on torch with torch for CPUs.
-"""
-GROWTH = """## How sizer grows
-
-Each line is a process of its own; the time is that of the work, on the processor, the memory the peak of the process.
-"""
+    patched = [row.name for row in rows if row.patched]
+    parts = {
+        "machine": results.machine,
+        "rounds": results.rounds,
+        "tools": tools(rows),
+        "patched": ", ".join(patched) or "none of them",
+        **{quantity: correctness(quantity, rows) + silent(quantity, rows) for quantity in QUANTITIES},
+        "tally": tally(rows),
+        "verdict": verdict(rows),
+        "sources": sources(),
+        "reasons": "\n".join(reasons(rows)) or "Everybody answers.",
+        "costs": costs(rows),
+        "better": "\n".join(better(rows)) or "Nowhere.",
+        "largest": " and ".join(f"{name} ({mib:.0f} MiB)" for name, mib in results.largest) or "its own",
+        "growth": "\n".join(f"### {title}\n\n{table(head, lines)}" for title, head, lines in results.growth),
+    }
+    text = TEMPLATE.read_text().format_map({name: str(part).strip() for name, part in parts.items()})
+    return text.strip() + "\n"

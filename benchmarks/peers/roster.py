@@ -33,6 +33,7 @@ ON_TORCH = (
     "hf-vram-calc==1.0.9",
 )
 
+
 def weights(place: Place, subject: Subject) -> str:
     return str(weights_file(place.models / subject.repo))
 
@@ -86,8 +87,8 @@ PEERS = (
         _json("model.params", "capacity.bytes_per_seq"),
         ("ridgepoint",),
         patched="ridgepoint",
-        better="its arithmetic is compiled Rust and it reads a handful of fields and headers; sizer would "
-        "have to stop checking indexes against shards and telling packed tensors apart",
+        better="its arithmetic is compiled Rust over a handful of fields; sizer would have to give up "
+        "checking an index against its shards and telling packed tensors apart",
     ),
     Peer(
         "vramcalc",
@@ -96,8 +97,8 @@ PEERS = (
         lambda place, s: [place.script("vramcalc"), place.folder(s), "--seq", str(s.tokens), "--json"],
         from_json(vramcalc_answers),
         ("vramcalc",),
-        better="five dense families as one formula on argparse, without dependencies; sizer builds the tree of "
-        "tensors from a table of several hundred model types, and starts click",
+        better="five dense families as one formula on argparse, without dependencies; sizer builds a tree of "
+        "tensors, from a table of several hundred model types, and starts click",
     ),
     Peer(
         "hf-mem",
@@ -110,8 +111,8 @@ PEERS = (
         from_json(read_hf_mem),
         ("hf-mem",),
         patched="hf_mem",
-        better="it asks for the headers of all shards at once over HTTP/2 and adds up what they hold; sizer would "
-        "have to ask side by side and leave the hub's official client",
+        better="it asks for the headers of all shards at once over HTTP/2 and adds up what they hold; sizer "
+        "would have to ask side by side and leave the hub's official client",
     ),
     Peer(
         "modelinfo-cli",

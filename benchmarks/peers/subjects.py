@@ -7,7 +7,7 @@ torch and transformers, works the totals and the active parameters out again fro
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ class Subject:
     layout: str = "plain"
     tokens: int = 8192
     kept_apart: int = 0
-    names: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -78,7 +77,6 @@ SUBJECTS = (
             "total": f"{TORCH}; the file's 137,022,720 elements less 12 masks of 1024²",
             "kv": _CACHE,
         },
-        names={"ridgepoint": "gpt2", "llm-flops": "gpt2"},
     ),
     Subject(
         "llama-3-8b",
@@ -89,7 +87,6 @@ SUBJECTS = (
         input_embedding=0,
         caches=((_keys_and_values(32, 8, 128), None),),
         sources={"total": _LLAMA_3, "kv": _CACHE},
-        names={"llm-sizer": "llama-3-8b"},
     ),
     Subject(
         "mixtral-8x7b",
@@ -104,7 +101,6 @@ SUBJECTS = (
             "active": f"{TORCH}, experts × 2/8",
             "kv": _CACHE,
         },
-        names={"llm-sizer": "mixtral-8x7b"},
     ),
     Subject(
         "deepseek-v3",
@@ -117,11 +113,12 @@ SUBJECTS = (
         layout="fp8",
         kept_apart=58 * 256,
         sources={
-            "total": f"{TORCH}; with the 58 · 256 routing corrections, which DeepSeek's own code trains, 671,026,419,200",
+            "total": f"{TORCH}; 671,026,419,200 with the 58 · 256 routing corrections, which DeepSeek's own "
+            "code declares as parameters",
             "active": f"{TORCH}, routed experts × 8/256",
-            "kv": "(512 + 64) · 61 layers · 2 bytes · tokens: the latent and the rotary key, DeepSeek-V2 report, table 1",
+            "kv": "(512 + 64) · 61 layers · 2 bytes · tokens: the latent and the rotary key, table 1 of "
+            "DeepSeek-V2",
         },
-        names={"llm-sizer": "deepseek-v3"},
     ),
     Subject(
         "llama-3.2-1b",

@@ -1,6 +1,6 @@
 """The right totals again, from modules of transformers on the meta device.
 
-    python -m benchmarks.peers.truth
+python -m benchmarks.peers.truth
 """
 
 from __future__ import annotations
