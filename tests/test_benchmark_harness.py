@@ -157,7 +157,7 @@ def test_a_page_shows_right_and_wrong_for_all() -> None:
 
     assert wrong(rows) == []
     assert tally(rows).splitlines()[2:] == ["| sizer | 24 | 0 | 0 |", "| quick | 0 | 1 | 23 |"]
-    assert reasons(rows) == ["- quick, of llama-3-8b: KeyError", "- absent: not installed: ERROR: no wheel"]
+    assert reasons(rows) == ["- quick, of llama-3-8b: KeyError", "- absent: ERROR: no wheel"]
     assert better(rows)[0].startswith(
         "- **quick** is quicker (0.50 of the time), smaller in memory (0.50), smaller on disk (0.03): "
     )

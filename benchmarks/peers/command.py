@@ -88,21 +88,25 @@ def time_all(chosen: dict[str, tuple[Runner, Subject]], rows: dict[str, Row], ro
     ours = {peer.likeness: peer.name for peer in OURS}
     pairs, partner = dict(chosen), {}
     for name, (runner, subject) in chosen.items():
+        if ours[runner.peer.likeness] not in chosen:
+            continue
         mine = chosen[ours[runner.peer.likeness]][0]
         beside = mine.peer.name if subject.key == PREFERRED else f"{mine.peer.name} of {subject.key}"
         pairs[beside], partner[name] = (mine, subject), beside
     results = interleaved(pairs, rounds)
     for name in chosen:
-        if name in results and partner[name] in results:
+        if name in results and partner.get(name) in results:
             rows[name].timing = timing(results[name], results[partner[name]])
             rows[name].timed_on = chosen[name][1].title
 
 
 def report(options: argparse.Namespace) -> Results:
     """Install, ask, time, and write the page."""
-    only = set(options.only.split(",")) if options.only else {peer.name for peer in PEERS}
+    known = [peer.name for peer in PEERS]
+    only = set(options.only.split(",") if options.only else known)
+    if unknown := only - set(known):
+        raise SystemExit(f"no peer {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     cache = cache_folder(options.cache)
-    peers = [*OURS, *(peer for peer in PEERS if peer.name in only)]
     kept = Kept(cache / "answers.json", options.again)
     rows: dict[str, Row] = {}
     chosen: dict[str, tuple[Runner, Subject]] = {}
@@ -112,12 +116,15 @@ def report(options: argparse.Namespace) -> Results:
         for subject in SUBJECTS:
             layouts.write(models / subject.repo, subject)
         with hub.running(models) as address:
-            for peer in peers:
+            for peer in (*OURS, *PEERS):
+                if peer.name not in only and peer not in OURS:
+                    rows[peer.name] = Row(peer.name, "", peer.likeness, problem="left out of this run")
+                    continue
                 wanted = tuple(options.torch if r == TORCH else r for r in peer.requirements)
                 environment = install(cache, peer.home, wanted, options.again)
                 rows[peer.name] = row_of(peer, environment)
                 if environment.problem:
-                    print(f"{peer.name}: not installed: {environment.problem}", flush=True)
+                    print(f"{peer.name}: {environment.problem}", flush=True)
                     continue
                 runner = Runner(peer, environment, models, address, scratch)
                 if found := ask_all(runner, rows[peer.name], kept, key(wanted)):

@@ -100,7 +100,7 @@ def _make(folder: Path, requirements: tuple[str, ...]) -> str:
         except subprocess.TimeoutExpired:
             return f"not installed within {PATIENCE} s"
         if ran.returncode:
-            return last_line(ran.stderr)
+            return f"not installed: {last_line(ran.stderr)}"
     return ""
 
 

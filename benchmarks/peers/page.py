@@ -84,7 +84,7 @@ def reasons(rows: Iterable[Row]) -> list[str]:
     lines = []
     for row in rows:
         if row.problem:
-            lines.append(f"- {row.name}: not installed: {row.problem}")
+            lines.append(f"- {row.name}: {row.problem}")
         found: dict[str, list[str]] = {}
         for key, asked in row.asked.items():
             if asked.problem:
@@ -172,7 +172,7 @@ def tools(rows: Iterable[Row]) -> str:
     lines: dict[str, list[str]] = {}
     for row in rows:
         name = row.name.partition(" ")[0] if row.ours else row.name
-        lines.setdefault(name, [row.version or "not installed"]).append(WAYS[row.likeness])
+        lines.setdefault(name, [row.version or "–"]).append(WAYS[row.likeness])
     return "\n".join(
         f"| {name} | {version} | {', '.join(dict.fromkeys(ways))} |"
         for name, (version, *ways) in lines.items()

@@ -164,7 +164,8 @@ PEERS = (
         "hub",
         lambda place, s: [
             *(place.script("vramscout"), s.repo, "--context", str(s.tokens), "--kv-dtype", "bf16"),
-            *("--vram-gib", "80", "--json"),
+            # Room for all of them: it exits 1 where a model does not fit.
+            *("--vram-gib", "100000", "--json"),
         ],
         read_vramscout,
         ("vramscout",),
