@@ -1,19 +1,47 @@
-"""Run all benchmarks: `python -m benchmarks [--rounds N]`."""
+"""Run benchmarks: `python -m benchmarks [NAME] [OPTIONS]`; without a name, all of them.
+
+processes    whole processes against importing click
+checkpoints  reading checkpoints
+inside       counts a second, a sweep
+profile      what an import and a count cost, function by function
+peers        the public peers, and docs/benchmarks.md
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
-from benchmarks import checkpoints, inside, processes
+from benchmarks import checkpoints, inside, processes, profile
+from benchmarks.peers import command
+
+NAMES = ("processes", "checkpoints", "inside", "profile", "peers")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    words = sys.argv[1:]
+    if words[:1] == ["peers"]:
+        return command.main(words[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="?", choices=NAMES)
     parser.add_argument("--rounds", type=int, default=21)
-    rounds = parser.parse_args().rounds
-    processes.report(rounds)
-    checkpoints.report(max(3, rounds // 3))
-    inside.report()
+    options, rest = parser.parse_known_args(words)
+    if rest and options.name:
+        parser.error(f"unknown: {' '.join(rest)}")
+    wanted = (options.name,) if options.name else NAMES
+    if "processes" in wanted:
+        processes.report(options.rounds)
+    if "checkpoints" in wanted:
+        checkpoints.report(max(3, options.rounds // 3))
+    if "inside" in wanted:
+        inside.report()
+    if "profile" in wanted:
+        profile.report()
+    if "peers" in wanted:
+        command.main(rest)
+    return None
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ dependencies) it runs in the same rounds.
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import statistics
 import subprocess
 import sys
 import sysconfig
-import time
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,15 +43,29 @@ def commands() -> dict[str, list[str]]:
     return found
 
 
-def run(command: list[str]) -> Run:
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    clock = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} failed with {process.returncode}")
-    return Run(clock, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+@cache
+def spawner() -> subprocess.Popen[str]:
+    """The process that starts all that is measured; it ends with this one, when its input does."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).with_name("spawner.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(command: list[str], env: dict[str, str] | None = None, cwd: Path | None = None) -> Run:
+    """Run a command to its end, silently; a failure stops the program that asks."""
+    process = spawner()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps([command, env, str(cwd or Path.cwd())]) + "\n")
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline())
+    if isinstance(answer, str) or answer[0]:
+        said = answer if isinstance(answer, str) else f"exit code {answer[0]}"
+        raise SystemExit(f"{' '.join(command)} failed: {said}")
+    return Run(*answer[1:])
 
 
 def report(rounds: int) -> None:

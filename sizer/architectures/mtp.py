@@ -53,7 +53,7 @@ def next_layers(c: Any, block: Children) -> tuple[Module, ...]:
     by side. Its embedding and head are those of the model; the published files store them again.
     Source: deepseek-ai/DeepSeek-V3 `README_WEIGHTS.md`; zai-org/GLM-4.5 has the same names.
     """
-    if c.task != "causal":
+    if c.task != "causal" or not c.count_mtp or c.mtp_layers is None:
         return ()
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
     table = "model.embed_tokens.weight"
