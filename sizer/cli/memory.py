@@ -7,6 +7,7 @@ import click
 from sizer.cli.command import Command
 from sizer.cli.options import model_options, output_options
 from sizer.measures.optimizers import OPTIMIZERS
+from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.simulate import KERNELS, PRECISIONS, settings
 from sizer.model import Model
 from sizer.report import memory as report
@@ -22,6 +23,7 @@ from sizer.report.report import Report
 @click.option("--optimizer", default="adamw", show_default=True, help=f"Training: {', '.join(OPTIMIZERS)}.")
 @click.option("--attention", default="sdpa", show_default=True, help=f"The kernel: {', '.join(KERNELS)}.")
 @click.option("--checkpointing", default="none", show_default=True, help="Training: none or full.")
+@click.option("--experts", default="grouped_mm", show_default=True, help=f"{', '.join(IMPLEMENTATIONS)}.")
 @click.option("--foreach", is_flag=True, help="The optimizer works on all parameters at once.")
 @click.option("--master-weights", is_flag=True, help="An fp32 copy of the weights, and fp32 state.")
 @click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="Train adapters beside frozen weights.")
@@ -44,6 +46,7 @@ def command(
     optimizer: str,
     attention: str,
     checkpointing: str,
+    experts: str,
     foreach: bool,
     master_weights: bool,
     lora: str | None,
@@ -92,6 +95,7 @@ def command(
         checkpointing=checkpointing,
         lora=lora,
         frozen=freeze,
+        experts=experts,
     )
     if ledger:
         return report.ledger_report(model, how, unit=unit)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sizer.model import Model
 
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
-MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert")
+MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "mixtral", "deepseek_v3")
 # What a configuration without a model type must have to be one of them.
 USUAL = {
     "gated": True,
@@ -148,7 +148,10 @@ def measured(model: Model, settings: Settings) -> bool:
     c = model.config
     if settings.lora is not None or (model.architecture == "bert" and settings.precision == "autocast"):
         return False
-    if getattr(c, "d_rotary", None) != (getattr(c, "d_head", None) if hasattr(c, "d_rotary") else None):
+    # Experts in turn depend on how the router spreads the tokens.
+    if settings.experts == "loop" or (settings.experts == "batched_mm" and settings.precision == "autocast"):
+        return False
+    if hasattr(c, "d_head") and getattr(c, "d_rotary", c.d_head) != c.d_head:
         return False
     if model.hf_config is not None:
         return model.hf_config.get("model_type") in MEASURED
@@ -209,6 +212,8 @@ def _assumptions(
     ]
     if not measured(model, settings):
         notes.append(f"{model.architecture} is taken to run as its builder says; its step was not measured")
+    if settings.experts == "loop":
+        notes.append("experts run in turn; every expert is taken to get as many tokens")
     if master_weights:
         notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")
     if settings.lora is not None:

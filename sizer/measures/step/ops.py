@@ -110,13 +110,26 @@ def contiguous(tape: Tape, x: Tensor) -> Tensor:
     return y
 
 
-def part(tape: Tape, x: Tensor, width: Dim) -> Tensor:
-    """A slice of the last axis; backward, the rest of it is filled with zeros."""
+def part(tape: Tape, x: Tensor, width: Dim, *, step: int = 1) -> Tensor:
+    """A slice of the last axis, or every second element; backward, zeros take the place of the rest."""
     shape = (*x.shape[:-1], width)
-    y = view(x, shape, None if tape.symbolic else x.strides or steps(x.shape))
+    strides = None
+    if not tape.symbolic:
+        *outer, last = x.strides or steps(x.shape)
+        strides = (*outer, last * step)
+    y = view(x, shape, strides)
     if x.needs_grad:
         old = x.shape
         tape.record((x,), lambda g: (tape.new("slice_backward", old, g.dtype),), y)
+    return y
+
+
+def select(tape: Tape, x: Tensor) -> Tensor:
+    """One entry of the first axis; backward, the others are filled with zeros."""
+    y = view(x, x.shape[1:], None)
+    if x.needs_grad:
+        old = x.shape
+        tape.record((x,), lambda g: (tape.new("select_backward", old, g.dtype),), y)
     return y
 
 
@@ -159,6 +172,32 @@ def cat(tape: Tape, pieces: Sequence[Tensor]) -> Tensor:
             return tuple(view(g, shape, strides) for shape in shapes)
 
         tape.record(pieces, backward, y)
+    return y
+
+
+def filled(tape: Tape, shape: Shape, dtype: str, pieces: Sequence[Tensor]) -> Tensor:
+    """A new tensor into whose last axis pieces are copied, one after another.
+
+    Backward, each copy keeps the gradient of all but its own place (torch's `CopySlices`).
+    """
+    y = tape.new("new_empty", shape, dtype)
+    for place, piece in enumerate(pieces):
+        if not piece.needs_grad:
+            continue
+        rest = y if y.needs_grad else view(y, shape, None)
+
+        def backward(
+            g: Tensor, own: Shape = piece.shape, first: bool = not place
+        ) -> tuple[Tensor | None, Tensor]:
+            left = tape.new("copy_", shape, g.dtype)
+            gradient = tape.new("clone", own, g.dtype)
+            if first:
+                return None, gradient
+            # What the copy overwrote gets no gradient: zeros, written into what is left.
+            tape.new("zeros_like", own, g.dtype)
+            return left, gradient
+
+        tape.record((rest, piece), backward, y)
     return y
 
 
@@ -246,6 +285,17 @@ def add(tape: Tape, a: Tensor, b: Tensor) -> Tensor:
     if a.needs_grad or b.needs_grad:
         needs = a.needs_grad, b.needs_grad
         tape.record((a, b), lambda g: (g if needs[0] else None, g if needs[1] else None), y)
+    return y
+
+
+def sub(tape: Tape, a: Tensor, b: Tensor) -> Tensor:
+    """a - b, which keeps nothing."""
+    y = zipped(tape, "sub", a, b)
+    if a.needs_grad or b.needs_grad:
+        needs = a.needs_grad, b.needs_grad
+        tape.record(
+            (a, b), lambda g: (g if needs[0] else None, map_of(tape, "neg", g) if needs[1] else None), y
+        )
     return y
 
 
@@ -453,6 +503,24 @@ def generic(
             return tuple(outs)
 
         tape.record(inputs, backward, y)
+    return y
+
+
+def index(tape: Tape, x: Tensor, shape: Shape, *places: Tensor) -> Tensor:
+    """Elements at places that are kept; backward, they are put into zeros, which makes a tensor more."""
+    if x.needs_grad:
+        tape.save("index", *places)
+    y = tape.new("index", shape, x.dtype)
+    if x.needs_grad:
+        old = x.shape
+
+        def backward(g: Tensor, kept: Sequence[Tensor] = places) -> tuple[Tensor]:
+            zeros = tape.new("new_zeros", old, g.dtype)
+            out = tape.new("index_put", old, g.dtype)
+            del zeros
+            return (out,)
+
+        tape.record((x,), backward, y)
     return y
 
 

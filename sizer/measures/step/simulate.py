@@ -50,12 +50,14 @@ class Settings:
         if isinstance(checkpointing, str) and checkpointing not in known:
             raise UnknownName("checkpointing", checkpointing, known, hint=", ".join(known))
         if experts not in IMPLEMENTATIONS:
-            raise UnknownName("way to run experts", experts, IMPLEMENTATIONS, hint=", ".join(IMPLEMENTATIONS))
+            raise UnknownName(
+                "way to run experts", experts, tuple(IMPLEMENTATIONS), hint=", ".join(IMPLEMENTATIONS)
+            )
         self.experts = experts
         self.batch_size = batch_size
         self.seq_len = seq_len
         self.precision = precision
-        self.attention = "eager" if attention == "eager" else "sdpa"
+        self.attention = attention
         self.checkpointing = checkpointing not in (False, "none")
         self.lora = lora
         # Modules that are not trained, by the beginning of their names.

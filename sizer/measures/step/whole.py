@@ -9,7 +9,8 @@ from sizer.core.dims import Dim, divide
 from sizer.core.tree import Buffer, Layers, Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
 from sizer.measures.step import modules, ops
-from sizer.measures.step.run import Run, joined, rotary_width
+from sizer.measures.step.parts import joined, rotary_width
+from sizer.measures.step.run import Run
 from sizer.measures.step.tape import BYTES, Node, Storage, Tensor, numel
 
 
