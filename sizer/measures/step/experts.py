@@ -7,6 +7,7 @@ Source: `integrations/moe.py`, and the routers and experts of `modeling_mixtral.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from sizer.core.dims import Dim, divide
@@ -119,7 +120,7 @@ def one_by_one(tape: Tape, x: Tensor, weights: Tensor, indices: Tensor, own: Rou
     final = tape.new("zeros_like", x.shape, x.dtype)
     mask = tape.new("one_hot", (n, k, count + 1), "int64")
     expert = 0
-    while tape.choose(lambda: expert < count and expert < pairs):
+    while tape.choose(partial(_left, expert, count, pairs)):
         # Of pairs that do not divide, the first experts get one more.
         size = (
             divide(pairs, count, names="pairs / experts") if tape.symbolic else -(-(pairs - expert) // count)
@@ -142,6 +143,10 @@ def one_by_one(tape: Tape, x: Tensor, weights: Tensor, indices: Tensor, own: Rou
 
 
 IMPLEMENTATIONS = {"grouped_mm": grouped, "batched_mm": batched, "loop": one_by_one}
+
+
+def _left(done: int, count: Dim, pairs: Dim) -> bool:
+    return bool(done < count and done < pairs)
 
 
 def _gate(tape: Tape, own: Routed, both: Tensor) -> Tensor:

@@ -160,6 +160,15 @@ def split(tape: Tape, x: Tensor, widths: Sequence[Dim]) -> list[Tensor]:
     return pieces
 
 
+def rows(tape: Tape, x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
+    """The first axis cut into pieces; backward, one tensor is put together of theirs."""
+    pieces = [view(x, (size, *x.shape[1:]), None) for size in sizes]
+    if x.needs_grad:
+        shape, dtype = x.shape, x.dtype
+        tape.record((x,), lambda *gradients: (tape.new("cat", shape, dtype),), *pieces)
+    return pieces
+
+
 def cat(tape: Tape, pieces: Sequence[Tensor]) -> Tensor:
     """Tensors end to end along the last axis."""
     width = sum((piece.shape[-1] for piece in pieces), start=0)

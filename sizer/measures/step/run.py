@@ -10,6 +10,7 @@ from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
 from sizer.measures.step import experts, latent, modules, ops
+from sizer.measures.step.again import again_later
 from sizer.measures.step.parts import is_matrix, joined, parts_of, sizes_of, top_k_of
 from sizer.measures.step.tape import Storage, Tape, Tensor, numel
 
@@ -36,6 +37,9 @@ class Run:
         frozen: tuple[str, ...] = (),
         shown: int = SHOWN,
         routed: str = "grouped_mm",
+        core_again: bool = False,
+        offload_activations: bool = False,
+        loss_chunks: int = 1,
     ) -> None:
         self.tape = tape
         self.batch = batch
@@ -48,6 +52,10 @@ class Run:
         self.frozen = frozen
         self.shown = shown
         self.routed = routed
+        # The core of attention runs again in the backward pass (selective checkpointing).
+        self.core_again = core_again
+        self.offload_activations = offload_activations
+        self.loss_chunks = loss_chunks
         self.casts: dict[str, Tensor] = {}
         self.mask: Tensor | None = None
         self.places: Tensor | None = None
@@ -296,7 +304,14 @@ class Run:
         return ops.transpose(self.tape, self.call(norm, path, y), 1, 2)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
-        """Scores and mixing, by the kernel that was chosen."""
+        """Scores and mixing, by the kernel that was chosen; selective checkpointing runs them again."""
+
+        def core_of(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return self._mixed(q, k, v, core, path)
+
+        return again_later(self, path, core_of, q, k, v) if self.core_again else core_of(q, k, v)
+
+    def _mixed(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
         tape = self.tape
         tape.module = path
         if self.attention != "eager":
