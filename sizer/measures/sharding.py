@@ -60,7 +60,18 @@ DEGREES = {
 class Plan(Record):
     """A framework with its degrees."""
 
-    __slots__ = ("dp", "ep", "etp", "framework", "n_groups", "pp", "tp", "vocab_multiple", "zero")
+    __slots__ = (
+        "dp",
+        "ep",
+        "etp",
+        "framework",
+        "n_groups",
+        "pp",
+        "replicate",
+        "tp",
+        "vocab_multiple",
+        "zero",
+    )
 
     def __init__(
         self,
@@ -73,7 +84,10 @@ class Plan(Record):
         zero: int = 0,
         vocab_multiple: int = MEGATRON_VOCAB,
         n_groups: int | None = None,
+        replicate: int = 1,
     ) -> None:
+        # Groups of FSDP ranks that hold the same (HSDP).
+        self.replicate = replicate
         self.framework = framework
         self.tp = tp
         self.pp = pp
@@ -87,7 +101,7 @@ class Plan(Record):
     @property
     def world(self) -> int:
         """All ranks."""
-        return self.tp * self.pp * self.dp
+        return self.tp * self.pp * self.dp * self.replicate
 
 
 class Rank(Record):
@@ -183,11 +197,15 @@ def shards(
     zero: int = 0,
     vocab_multiple: int = MEGATRON_VOCAB,
     n_groups: int | None = None,
+    cp: int = 1,
+    replicate: int = 1,
 ) -> Shards:
     """Parameters of every rank.
 
     `rows` are those of the tensors in memory (`layout="transformers"`). `dp` is `ep` unless given,
-    and `etp`, the ranks that share one expert, is `tp` in Megatron.
+    and `etp`, the ranks that share one expert, is `tp` in Megatron. `cp` ranks share a sequence and hold
+    what data-parallel ones do, between them and `tp` in their order; `replicate` groups of FSDP ranks
+    hold the same.
 
     >>> import sizer
     >>> found = shards(sizer.load("llama-3-8b").rows("transformers"), framework="fsdp2", dp=8)
@@ -208,6 +226,12 @@ def shards(
                 f"{name} = {zero if name == 'zero' else degree}: "
                 f"the rule of {framework} is known for {have} alone"
             )
+    check_positive(cp=cp, replicate=replicate)
+    if cp > 1 and framework != "megatron":
+        raise InvalidConfig(f"cp = {cp}: context parallelism is known for megatron alone")
+    if replicate > 1 and framework != "fsdp2":
+        raise InvalidConfig(f"replicate = {replicate}: groups that hold the same are known for fsdp2 alone")
+    dp = dp * cp
     if framework == "megatron" and dp % ep:
         raise InvalidConfig(f"dp = {dp} is not a multiple of ep = {ep}; use dp = {round_up(dp, ep)}")
     if framework == "vllm" and ep > 1 and ep != tp * dp:
@@ -215,7 +239,7 @@ def shards(
             f"ep = {ep}: vLLM spreads experts over all tp · dp = {tp * dp} ranks; use that, or 1"
         )
     expert_tp = (tp if framework == "megatron" else (1 if ep > 1 else tp)) if etp is None else etp
-    plan = Plan(framework, tp, pp, dp, ep, expert_tp, zero, vocab_multiple, n_groups)
+    plan = Plan(framework, tp, pp, dp, ep, expert_tp, zero, vocab_multiple, n_groups, replicate)
     stored = [row for row in rows if isinstance(row.leaf, Param)]
     total = sum(row.numel * row.copies for row in stored if _param(row).tied_to is None)
     ranks = list(_RANKS[framework](stored, plan))
@@ -289,7 +313,9 @@ def _chunked(
 
 
 def _fsdp2(rows: Sequence[Row], plan: Plan) -> Iterator[Rank]:
-    return _chunked(rows, plan.dp, lambda leaf: 0, "dp")
+    for rank in _chunked(rows, plan.dp, lambda leaf: 0, "dp"):
+        again = range(0, plan.replicate * plan.dp, plan.dp)
+        yield rank._replace(ranks=tuple(range(r.start + i, r.stop + i) for i in again for r in rank.ranks))
 
 
 def _dtensor(rows: Sequence[Row], plan: Plan) -> Iterator[Rank]:
@@ -356,6 +382,14 @@ def _staged(rows: Sequence[Row], plan: Plan) -> Iterator[Rank]:
         gradients = states if plan.zero >= 2 else params
         yield Rank(numbers, place, params, padding, copies, gradients, states, params)
         first += a_stage
+
+
+def layers_of(rows: Sequence[Row], plan: Plan, rank: int) -> tuple[int, int, int]:
+    """The first layer of the stage that a rank is in, the one after its last, and how many there are."""
+    stored = [row for row in rows if isinstance(row.leaf, Param)]
+    sizes = _stage_sizes(stored, plan)
+    first, last = sizes[rank // (plan.tp * plan.dp)] if plan.pp > 1 else (sizes[0][0], sizes[-1][1])
+    return first, last, sizes[-1][1]
 
 
 def _stage_sizes(rows: Sequence[Row], plan: Plan) -> list[tuple[int, int]]:
