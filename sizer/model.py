@@ -289,6 +289,7 @@ class Model:
         checkpointing: bool | str = False,
         lora: LoRA | str | None = None,
         frozen: Iterable[str] = (),
+        experts: str = "grouped_mm",
     ) -> Ledger:
         """What a forward pass keeps for the backward pass, tensor by tensor.
 
@@ -309,6 +310,7 @@ class Model:
                 checkpointing=checkpointing,
                 lora=lora,
                 frozen=frozen,
+                experts=experts,
             ),
         )
 

@@ -7,7 +7,8 @@ import click
 from sizer.cli.command import Command
 from sizer.cli.options import model_options, output_options
 from sizer.measures.optimizers import OPTIMIZERS
-from sizer.measures.step.simulate import KERNELS, PRECISIONS, settings
+from sizer.measures.step.experts import IMPLEMENTATIONS
+from sizer.measures.step.simulate import KERNELS, OFFLOADS, PRECISIONS, settings
 from sizer.model import Model
 from sizer.report import memory as report
 from sizer.report.report import Report
@@ -21,7 +22,10 @@ from sizer.report.report import Report
 @click.option("--precision", default="bf16", show_default=True, help=f"Training: {', '.join(PRECISIONS)}.")
 @click.option("--optimizer", default="adamw", show_default=True, help=f"Training: {', '.join(OPTIMIZERS)}.")
 @click.option("--attention", default="sdpa", show_default=True, help=f"The kernel: {', '.join(KERNELS)}.")
-@click.option("--checkpointing", default="none", show_default=True, help="Training: none or full.")
+@click.option("--checkpointing", default="none", show_default=True, help="Training: none, selective, full.")
+@click.option("--experts", default="grouped_mm", show_default=True, help=f"{', '.join(IMPLEMENTATIONS)}.")
+@click.option("--offload", default="none", show_default=True, help=f"To the host: {', '.join(OFFLOADS)}.")
+@click.option("--loss-chunks", type=int, default=1, metavar="N", help="The loss in chunks of the tokens.")
 @click.option("--foreach", is_flag=True, help="The optimizer works on all parameters at once.")
 @click.option("--master-weights", is_flag=True, help="An fp32 copy of the weights, and fp32 state.")
 @click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="Train adapters beside frozen weights.")
@@ -44,6 +48,9 @@ def command(
     optimizer: str,
     attention: str,
     checkpointing: str,
+    experts: str,
+    offload: str,
+    loss_chunks: int,
     foreach: bool,
     master_weights: bool,
     lora: str | None,
@@ -92,6 +99,9 @@ def command(
         checkpointing=checkpointing,
         lora=lora,
         frozen=freeze,
+        experts=experts,
+        offload=offload,
+        loss_chunks=loss_chunks,
     )
     if ledger:
         return report.ledger_report(model, how, unit=unit)

@@ -122,7 +122,8 @@ class Op(Record):
     `kind` names the rule by which a measure reads `sizes`; see `sizer.measures.flops`.
     `traits` are switches of the op, where its reference computes it in a way of its own:
     "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32),
-    "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token).
+    "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token),
+    "pairs" (positions turn neighbours, not the halves of a head), "normalized" (weights sum to one).
     """
 
     __slots__ = ("component", "kind", "name", "sizes", "traits")
@@ -199,8 +200,9 @@ class Module(Record):
     `kind`: what it computes ("linear", "layer_norm", …), where a measure needs to know.
     `stream`: the sequence it runs over, where a model has more than one ("encoder").
     `flow`: how values pass through its children, where not from each to the next: "residual" (what
-    goes in is added to what comes out), "attention" (all projections read what goes in), "gated"
-    (gate and up read it), "block" (a repeated module whose parts all say theirs). What a training step
+    goes in is added to what comes out), "attention" (all projections read what goes in), "latent"
+    (queries, and keys and values from one latent), "gated" (gate and up read it), "experts" (a router
+    sends each token to some), "block" (a repeated module whose parts all say theirs). What a training step
     keeps follows from it; a tree that does not say it still counts.
     """
 

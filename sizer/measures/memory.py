@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sizer.model import Model
 
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
-MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert")
+MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "mixtral", "deepseek_v3")
 # What a configuration without a model type must have to be one of them.
 USUAL = {
     "gated": True,
@@ -42,6 +42,7 @@ class Training(Record):
     `activations_bytes`: what the forward pass keeps for the backward pass. `peak_bytes`: the most
     that is ever alive, at `moment`. `peaks`: the same for each phase. `label`: "exact" where the
     step is PyTorch's own, op by op, else "estimate". `assumptions` say what was taken for granted.
+    `host_bytes`: optimizer state and gradients that are offloaded, and in no other number.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Training(Record):
         "assumptions",
         "buffers_bytes",
         "gradients_bytes",
+        "host_bytes",
         "label",
         "moment",
         "optimizer_bytes",
@@ -71,7 +73,9 @@ class Training(Record):
         label: str,
         assumptions: Sequence[str] = (),
         sources: Sequence[str] = (),
+        host_bytes: Dim = 0,
     ) -> None:
+        self.host_bytes = host_bytes
         self.weights_bytes = weights_bytes
         self.buffers_bytes = buffers_bytes
         self.gradients_bytes = gradients_bytes
@@ -116,6 +120,15 @@ def training(
     ids = settings.batch_size * settings.seq_len * BYTES["int64"]
     fixed = there.weights + there.buffers + there.optimizer
     extra = step_extra(chosen, there, there, foreach=foreach)
+    host: Dim = 0
+    if settings.offload in ("optimizer", "gradients"):
+        # The optimizer's state is on the host, where its step runs; gradients too, or until then.
+        host, extra = there.optimizer, 0
+        fixed = there.weights + there.buffers
+        there = there._replace(optimizer=0)
+        if settings.offload == "gradients":
+            host = host + there.gradients
+            there = there._replace(gradients=0)
     # A packed matrix is unpacked where it is multiplied; at which moment is not followed.
     peaks = {phase: fixed + moment.n_bytes + unpacked for phase, moment in tape.peaks.items()}
     peaks["step"] = fixed + there.gradients + ids + extra
@@ -139,8 +152,22 @@ def training(
         peaks,
         "exact" if chosen.exact and measured(model, settings) and not master_weights else "estimate",
         assumptions,
-        [f"optimizer: {chosen.source}"],
+        [f"optimizer: {chosen.source}", *_sources(settings)],
+        host,
     )
+
+
+def _sources(settings: Settings) -> list[str]:
+    found = []
+    if settings.selective:
+        found.append("selective checkpointing: Korthikanti et al. 2022, arXiv:2205.05198, section 5")
+    if settings.offload in ("optimizer", "gradients"):
+        found.append("offload: ZeRO-Offload, Ren et al. 2021, arXiv:2101.06840")
+    if settings.offload == "activations":
+        found.append(
+            "offload: torch.autograd.graph.save_on_cpu around checkpoints; DeepSpeed's cpu_checkpointing"
+        )
+    return found
 
 
 def measured(model: Model, settings: Settings) -> bool:
@@ -148,7 +175,13 @@ def measured(model: Model, settings: Settings) -> bool:
     c = model.config
     if settings.lora is not None or (model.architecture == "bert" and settings.precision == "autocast"):
         return False
-    if getattr(c, "d_rotary", None) != (getattr(c, "d_head", None) if hasattr(c, "d_rotary") else None):
+    # Autocast keeps its cast of the head for all chunks of the loss, which is not followed.
+    if settings.offload != "none" or (settings.loss_chunks > 1 and settings.precision == "autocast"):
+        return False
+    # Experts in turn depend on how the router spreads the tokens.
+    if settings.experts == "loop" or (settings.experts == "batched_mm" and settings.precision == "autocast"):
+        return False
+    if hasattr(c, "d_head") and getattr(c, "d_rotary", c.d_head) != c.d_head:
         return False
     if model.hf_config is not None:
         return model.hf_config.get("model_type") in MEASURED
@@ -182,13 +215,15 @@ def training_formula(
     run = step(model, settings)
     rows = walk(model.symbolic_tree("transformers"))
     there = standing(rows, settings, chosen, master_weights=master_weights)
-    total = there.weights + there.buffers + there.optimizer
+    away = settings.offload in ("optimizer", "gradients")
+    total = there.weights + there.buffers + (0 if away else there.optimizer)
     phase = max(numbers.peaks, key=lambda name: numbers.peaks[name])
     if phase == "step":
         batch, length = settings.lettered()
         counted = standing(model.rows("transformers"), settings, chosen, master_weights=master_weights)
-        extra = step_extra(chosen, counted, there, foreach=foreach)
-        return numbers, as_poly(total + there.gradients + batch * length * BYTES["int64"] + extra)
+        extra = 0 if away else step_extra(chosen, counted, there, foreach=foreach)
+        left: Dim = 0 if settings.offload == "gradients" else there.gradients
+        return numbers, as_poly(total + left + batch * length * BYTES["int64"] + extra)
     at = run.peaks[phase].index
     letters: Tape = step(model, settings, letters_of=run, watch=(at,))
     return numbers, as_poly(total + letters.watched[at])
@@ -209,6 +244,12 @@ def _assumptions(
     ]
     if not measured(model, settings):
         notes.append(f"{model.architecture} is taken to run as its builder says; its step was not measured")
+    if settings.offload != "none":
+        notes.append("what is offloaded is on the host; buffers of copies on their way are not counted")
+    if settings.loss_chunks > 1:
+        notes.append(f"the loss in {settings.loss_chunks} chunks of the tokens, each run again backward")
+    if settings.experts == "loop":
+        notes.append("experts run in turn; every expert is taken to get as many tokens")
     if master_weights:
         notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")
     if settings.lora is not None:

@@ -21,11 +21,22 @@ STEP_BYTES = 4
 
 
 class Weight(Record):
-    """A parameter as an optimizer sees it: its shape, how many alike, bytes an element, its use."""
+    """A parameter as an optimizer sees it: its shape, how many alike, bytes an element, its use.
 
-    __slots__ = ("copies", "is_hidden_matrix", "n_bytes", "shape")
+    `layers`: the repeats of a block that have it; none for what stands in no block.
+    """
 
-    def __init__(self, shape: tuple[Dim, ...], copies: Dim, n_bytes: int, is_hidden_matrix: bool) -> None:
+    __slots__ = ("copies", "is_hidden_matrix", "layers", "n_bytes", "shape")
+
+    def __init__(
+        self,
+        shape: tuple[Dim, ...],
+        copies: Dim,
+        n_bytes: int,
+        is_hidden_matrix: bool,
+        layers: Sequence[int] = (),
+    ) -> None:
+        self.layers = layers
         self.shape = shape
         self.copies = copies
         self.n_bytes = n_bytes
@@ -123,17 +134,26 @@ def optimizer_named(name: str) -> Optimizer:
     return OPTIMIZERS[key]
 
 
-def step_bytes(optimizer: Optimizer, sizes: Sequence[Dim]) -> tuple[Dim, int]:
-    """The most that one step holds beside its states, and the place of the parameter at which it does.
+def step_place(weights: Sequence[Weight]) -> tuple[int, int]:
+    """The parameter at which a step holds the most, and the one before it, by their places.
 
     A step works on one parameter at a time, and lets the last one's denominator go when it has the
-    next one's: `max(n[i-1] + 2·n[i])`.
+    next one's: `max(n[i-1] + 2·n[i])`. The one before is the last that stands in a layer of its own.
     """
-    if not optimizer.step_copies:
-        return 0, 0
-    best, place, before = 0, 0, 0
-    for i, size in enumerate(sizes):
-        if before + 2 * size > best:
-            best, place = before + 2 * size, i
-        before = size
-    return best, place
+    best, places = -1, (0, -1)
+    for i, weight in enumerate(weights):
+        if isinstance(weight.copies, int) and not weight.copies:
+            continue
+        before = i - 1
+        while before >= 0 and not _meet(weights[before], weight):
+            before -= 1
+        held = weights[before].numel * weights[before].n_bytes if before >= 0 else 0
+        if held + 2 * weight.numel * weight.n_bytes > best:
+            best, places = held + 2 * weight.numel * weight.n_bytes, (i, before)
+    return places
+
+
+def _meet(a: Weight, b: Weight) -> bool:
+    if isinstance(a.copies, int) and not a.copies:
+        return False
+    return not (a.layers and b.layers) or a.layers == b.layers or not set(a.layers).isdisjoint(b.layers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sizer.core.tree import Op
 from sizer.core.walk import Row
 
 
@@ -21,6 +22,22 @@ def registered(rows: Sequence[Row]) -> list[Row]:
             j += 1
         inside = rows[i:j]
         last = [r for r in inside if r.kind == "rms_norm" and r.name.partition(".{}.")[2].count(".") == 1]
-        ordered += [r for r in inside if r not in last] + last
+        ordered += _choosing_last([r for r in inside if r not in last]) + last
         i = j
     return ordered
+
+
+def _choosing_last(rows: list[Row]) -> list[Row]:
+    """The rows of a block in which a router that chooses by groups comes after the experts."""
+    for choice in [r for r in rows if isinstance(r.leaf, Op) and r.leaf.kind == "grouped_choice"]:
+        gate = choice.name.rpartition(".")[0]
+        around = gate.rpartition(".")[0]
+        routed = [
+            r for r in rows if r.name.startswith(f"{around}.") and getattr(r.leaf, "active", None) is not None
+        ]
+        if routed:
+            chosen = [r for r in rows if r.name.startswith(f"{gate}.")]
+            rows = [r for r in rows if r not in chosen]
+            place = rows.index(routed[-1]) + 1
+            rows[place:place] = chosen
+    return rows

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sizer.core.dims import Dim
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param
+from sizer.core.tree import Buffer, Op, Param
 from sizer.core.walk import Row
 from sizer.measures.lora import adapters
-from sizer.measures.optimizers import Optimizer, Weight, step_bytes
+from sizer.measures.optimizers import Optimizer, Weight, step_place
 from sizer.measures.registered import registered
 from sizer.measures.step.simulate import Settings
 
@@ -52,17 +52,26 @@ def standing(
     weights: Dim = 0
     buffers: Dim = 0
     trained: list[Weight] = []
-    for row in registered(rows):
+    ordered = registered(rows)
+    routers = {
+        f"{row.name.rpartition('.')[0]}.weight"
+        for row in ordered
+        if isinstance(row.leaf, Op) and row.leaf.kind == "grouped_choice"
+    }
+    for row in ordered:
         leaf = row.leaf
         if isinstance(leaf, Buffer) and leaf.tied_to is None and not row.name.endswith(OLD_MASKS):
             buffers = buffers + row.numel * row.copies * buffer_bytes(row.name)
         if not isinstance(leaf, Param) or leaf.tied_to is not None:
             continue
-        weights = weights + row.numel * row.copies * width
+        # Routers that choose by groups are kept in fp32.
+        n_bytes = 4 if row.name in routers else width
+        weights = weights + row.numel * row.copies * n_bytes
         if settings.lora is None and leaf.trainable and not _frozen(row.name, settings.frozen):
             shape = tuple(axis.size for axis in leaf.axes)
             hidden = leaf.use == "matmul" and row.component not in ("head", "embedding", "position")
-            trained.append(Weight(shape, row.copies, width, hidden))
+            layers = (row.frames[0].indices or ()) if row.frames else ()
+            trained.append(Weight(shape, row.copies, n_bytes, hidden, layers))
     added: Dim = 0
     if settings.lora is not None:
         for adapter in adapters(rows, settings.lora):
@@ -96,6 +105,7 @@ def step_extra(optimizer: Optimizer, numbers: Standing, there: Standing, *, fore
     if foreach:
         # The roots of all second moments at once.
         return there.gradients
-    _, place = step_bytes(optimizer, [weight.numel * weight.n_bytes for weight in numbers.trained])
-    weight, before = there.trained[place], there.trained[place - 1]
-    return 2 * weight.numel * weight.n_bytes + (before.numel * before.n_bytes if place else 0)
+    place, before = step_place(numbers.trained)
+    weight = there.trained[place]
+    held: Dim = 0 if before < 0 else there.trained[before].numel * there.trained[before].n_bytes
+    return 2 * weight.numel * weight.n_bytes + held

@@ -9,6 +9,7 @@ all-gather or a reduce-scatter. Ranks are placed tensor parallel first, then con
 from __future__ import annotations
 
 from sizer.core.record import Record
+from sizer.measures.traffic import traffic
 from sizer.planning.demand import Demand
 from sizer.planning.hardware import Accelerator
 from sizer.planning.held import Held
@@ -96,38 +97,40 @@ def _training(demand: Demand, device: Accelerator, job: Job, layout: Layout, fou
     # The stage that has most layers sets the pace.
     uneven = max(one.layers for one in pieces.stages(pp)) * pp / max(n_layers, 1)
     compute = flops * micro * times * dp / (layout.gpus * peak) * uneven
-    # Two all-reduces a layer forward, two backward, two more where it is computed anew.
-    tensor = (6 if again else 4) * stage.layers * times * 2 * (tp - 1) / tp * between
-    shared = dp * cp
-    elements = stage.elements.total
-    if layout.zero == 3:
-        moved = (2 * times * how.weight + how.gradient) * elements
-    elif layout.zero:
-        moved = (how.weight + how.gradient) * elements
-    else:
-        moved = 2 * how.gradient * elements
-    data = moved * (shared - 1) / shared
-    experts = 0.0
-    if ep > 1:
-        moe = sum(1 for one in pieces.layers if one.expert) * stage.layers / n_layers
-        top_k = int(getattr(demand.model.config, "top_k", 1) or 1)
-        experts = (6 if again else 4) * moe * times * (ep - 1) / ep * between * top_k / tp
-    # A ring passes every rank's keys and values on: once forward, keys, values and gradients backward.
-    context = 0.0
-    if cp > 1:
-        a_token = sum(int(one.keys + one.values) * int(one.layers) for one in demand.states)
-        share = stage.layers / n_layers / tp
-        context = 3 * times * (cp - 1) * micro * -(-job.seq_len // cp) * a_token * share * WIDTH
-    pipeline = 0.0 if pp == 1 else 4 * times * between / tp
+    elements = int(stage.elements.total)
+    moe = sum(1 for one in pieces.layers if one.expert) * stage.layers // max(n_layers, 1)
+    # A ring passes every rank's keys and values on.
+    a_token = sum(int(one.keys + one.values) * int(one.layers) for one in demand.states) if cp > 1 else 0
+    kept = micro * -(-job.seq_len // cp) * a_token * stage.layers * WIDTH // (max(n_layers, 1) * tp)
+    sent: dict[str, int] = {}
+    for one in traffic(
+        layers=stage.layers,
+        between=between,
+        micro_batches=times,
+        weights=how.weight * elements,
+        gradients=how.gradient * elements,
+        tp=tp,
+        pp=pp,
+        cp=cp,
+        dp=dp,
+        ep=ep,
+        zero=layout.zero,
+        again=again,
+        moe_layers=moe,
+        top_k=int(getattr(demand.model.config, "top_k", 1) or 1),
+        keys_values=kept,
+    ):
+        sent[one.group] = sent.get(one.group, 0) + one.sent
     return Cost(
         {
             "compute": compute,
             "pipeline bubble": compute * (pp - 1) / times,
-            "tensor parallel": tensor / _rate(device, tp),
-            "context parallel": context / _rate(device, tp * cp),
-            "data parallel": data / _rate(device, tp * cp * dp),
-            "expert parallel": experts / _rate(device, tp * max(ep, 1)),
-            "pipeline": pipeline / _rate(device, layout.gpus),
+            "tensor parallel": sent.get("tp", 0) / _rate(device, tp),
+            "context parallel": sent.get("cp", 0) / _rate(device, tp * cp),
+            "data parallel": sent.get("dp", 0) / _rate(device, tp * cp * dp),
+            "expert parallel": sent.get("ep", 0) / _rate(device, tp * max(ep, 1)),
+            # A rank sends and receives, one after the other.
+            "pipeline": 2 * sent.get("pp", 0) / _rate(device, layout.gpus),
         },
         micro * times * dp * job.seq_len,
     )

@@ -52,6 +52,8 @@ def train_report(
         Line("optimizer state", found.optimizer_bytes, optimizer),
         Line("activations", found.activations_bytes, "kept for the backward pass"),
     ]
+    if found.host_bytes:
+        lines.append(Line("on the host", found.host_bytes, f"offloaded {settings.offload}"))
     peak = f"peak {size(found.peak_bytes, unit)} ({found.peak_bytes:,} bytes)"
     below = [f"{peak} in the {found.moment}; {found.label}"]
 
@@ -75,6 +77,7 @@ def train_report(
             "gradients_bytes": found.gradients_bytes,
             "optimizer_bytes": found.optimizer_bytes,
             "activations_bytes": found.activations_bytes,
+            **({"host_bytes": found.host_bytes} if found.host_bytes else {}),
             "peak_bytes": found.peak_bytes,
             "moment": found.moment,
             "peaks": found.peaks,

@@ -15,10 +15,21 @@ from sizer.report.report import Report, Table, View
 MOST_RANKS = 4096
 
 
-def report(model: Model, *, framework: str = "megatron", dtype: str = "bf16", **degrees: Any) -> Report:
-    """Parameters of every rank, equal ranks in one row."""
+# What `--traffic` runs with beside the degrees.
+RUN = ("batch_size", "seq_len", "micro_batches", "sp", "checkpointing")
+
+
+def report(
+    model: Model, *, framework: str = "megatron", dtype: str = "bf16", traffic: bool = False, **degrees: Any
+) -> Report:
+    """Parameters of every rank, equal ranks in one row; with `traffic`, what one of them sends in a step."""
     stored = block(dtype)
+    run = {name: degrees.pop(name) for name in RUN if name in degrees}
     found = model.shards(framework, **degrees)
+    if traffic:
+        from sizer.report import traffic as sending
+
+        return sending.report(model, found, cp=degrees.get("cp", 1), **run)
     label = "exact" if found.exact else "estimate"
 
     def size(elements: int) -> int:

@@ -105,6 +105,81 @@ def test_a_step_drawn_at_random(seed: int) -> None:
         assert ledger.n_tensors == sum(real.saved.values())
 
 
+def mixtral(draw: random.Random) -> dict[str, Any]:
+    kv_heads = draw.choice([1, 2])
+    return {
+        "model_type": "mixtral",
+        "architectures": ["MixtralForCausalLM"],
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "num_hidden_layers": draw.choice([1, 5]),
+        "num_attention_heads": 2 * kv_heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": draw.choice([8, 20]),
+        "intermediate_size": draw.choice([40, 96]),
+        "num_local_experts": draw.choice([3, 8]),
+        "num_experts_per_tok": draw.choice([1, 2]),
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+
+
+def deepseek(draw: random.Random) -> dict[str, Any]:
+    heads = draw.choice([2, 4])
+    return {
+        "model_type": "deepseek_v3",
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "num_hidden_layers": draw.choice([2, 5]),
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "intermediate_size": 40,
+        "moe_intermediate_size": draw.choice([8, 40]),
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "n_group": draw.choice([1, 2]),
+        "topk_group": 1,
+        "first_k_dense_replace": draw.choice([0, 1, 2]),
+        "kv_lora_rank": draw.choice([8, 20]),
+        "q_lora_rank": draw.choice([None, 24]),
+        "qk_rope_head_dim": draw.choice([4, 8]),
+        "qk_nope_head_dim": draw.choice([4, 12]),
+        "v_head_dim": draw.choice([8, 12, 16]),
+        "n_shared_experts": 1,
+        "norm_topk_prob": draw.random() < 0.7,
+        "rope_interleave": draw.random() < 0.6,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", [mixtral, deepseek])
+def test_a_step_of_experts_drawn_at_random(kind: Any, seed: int) -> None:
+    draw = random.Random(seed)
+    config = kind(draw)
+    precision, attention = draw.choice(["fp32", "bf16", "autocast"]), draw.choice(["eager", "sdpa"])
+    sizes = {"batch_size": draw.choice([1, 3]), "seq_len": draw.choice([2, 7, 33])}
+    experts = draw.choice(["grouped_mm", "batched_mm"]) if precision == "fp32" else "grouped_mm"
+    own = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
+    made = transformers.AutoConfig.for_model(config["model_type"], **own)
+    module = getattr(transformers, config["architectures"][0])._from_config(
+        made,
+        attn_implementation=attention,
+        experts_implementation=experts,
+        dtype=getattr(torch, DTYPES[precision]),
+    )
+    real = measure(module, precision=precision, **sizes)
+    how = {"precision": precision, "attention": attention, "experts": experts, **sizes}
+    model = sizer.load(config)
+    found, ledger = model.memory(**how), model.activations(**how)
+
+    assert (ledger.total, ledger.n_tensors) == (real.saved_bytes, sum(real.saved.values()))
+    off = {phase: found.peaks[phase] / real.peaks[phase] - 1 for phase in real.peaks}
+    assert all(abs(share) < 0.001 for share in off.values()), off
+
+
 @pytest.mark.parametrize("what", ["activations", "peak"])
 @pytest.mark.parametrize("name", ["gpt2-small", "llama-3.2-1b"])
 def test_verify_runs_a_small_model_of_the_kind(sizer_cli: Any, name: str, what: str) -> None:

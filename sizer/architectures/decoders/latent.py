@@ -111,11 +111,12 @@ def latent_model(c: LatentConfig, embed: Axis, block: Module) -> tuple[Module, .
     return (table, block, rms_norm("norm", embed), *rotary_buffers(c.d_rotary, layout=c.layout))
 
 
-def latent_attention(c: Any, embed: Axis, more: tuple[Module | Leaf, ...] = ()) -> Module:
+def latent_attention(c: Any, embed: Axis, more: tuple[Module | Leaf, ...] = (), *, flow: str = "") -> Module:
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
 
     Keys and values of all heads come from one latent of rank Rk; decoding keeps that latent and
-    the rotary key that the heads share. `more`: what a family has beside it.
+    the rotary key that the heads share. `more`: what a family has beside it. `flow`: "latent" where
+    it runs as transformers' `DeepseekV3Attention` does.
     """
     kv_rank, rope = Axis("kv_rank", c.kv_lora_rank), Axis("rope", c.d_rope)
     keys_values = heads_axis("heads", c.n_heads, c.d_nope + c.d_value)
@@ -133,6 +134,7 @@ def latent_attention(c: Any, embed: Axis, more: tuple[Module | Leaf, ...] = ()) 
             linear("o_proj", embed, values, bias=c.attention_bias),
         ),
         component="attention",
+        flow=flow,
     )
 
 
@@ -158,9 +160,11 @@ def latent_core(c: Any) -> tuple[Op | State, ...]:
         "d_qk": c.d_qk,
         "d_v": c.d_value,
         "window": c.window if c.index_top_k is None else c.index_top_k,
+        "d_rotary": c.d_rope,
     }
+    pairs = ("pairs",) if getattr(c, "rotary", "") == "pairs" else ()
     latent = State("latent", per_token=c.kv_lora_rank + c.d_rope, window=c.window)
-    return Op("core", "attention", sizes), latent
+    return Op("core", "attention", sizes, traits=("causal", "rotary", "fp32_softmax", *pairs)), latent
 
 
 def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:

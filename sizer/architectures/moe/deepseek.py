@@ -16,7 +16,7 @@ from sizer.architectures.mtp import layers_in_file, next_layers
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import buffer, gated_mlp, linear, rms_norm, routed_experts
+from sizer.core.layers import buffer, gated_mlp, linear, residual, rms_norm, routed_experts
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Layers, Module, Op, Param
 
@@ -34,6 +34,9 @@ class DeepseekConfig(LatentConfig):
     `stacked`: files, too, have all experts of a layer in one tensor.
     `gated_norm_rank`: rank of the gate of A.X K2's norms. `mlp_norm`: A.X K1's norm after experts.
     `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so.
+    `n_group`, `topk_group`: groups of experts, and how many of them a token may visit. `norm_topk_prob`:
+    the weights of a token's experts sum to one. `rotary`: positions turn neighbours ("pairs"), the two
+    halves of a head ("halves"), or complex numbers ("complex").
     """
 
     n_dense_layers: Dim = 0
@@ -50,12 +53,25 @@ class DeepseekConfig(LatentConfig):
     gated_norm_rank: Dim | None = None
     mtp_layers: Dim | None = None
     count_mtp: bool = False
+    n_group: Dim | None = None
+    topk_group: Dim | None = None
+    norm_topk_prob: bool = True
+    rotary: str = "pairs"
 
-    letters = {**LatentConfig.letters, "mlp_layers": "L", "d_ff_shared": "Fs", "gated_norm_rank": "Rg"}
+    letters = {
+        **LatentConfig.letters,
+        "mlp_layers": "L",
+        "d_ff_shared": "Fs",
+        "gated_norm_rank": "Rg",
+        "n_group": "Ng",
+        "topk_group": "Kg",
+    }
     meanings = {
         **LatentConfig.meanings,
         "d_ff_shared": "hidden width of one shared expert",
         "gated_norm_rank": "rank of the gate of a norm",
+        "n_group": "groups of experts",
+        "topk_group": "groups of experts that a token may visit",
     }
 
     def __post_init__(self) -> None:
@@ -72,17 +88,24 @@ def deepseek(c: DeepseekConfig) -> Module:
     """
     embed = Axis("embed", c.d_model)
     dense, sparse = dense_and_sparse(c)
+    # The others differ in what their attention or their norms keep for a backward pass.
+    usual = c.n_index_heads is None and c.gated_norm_rank is None and not c.output_gate
+    flow = "latent" if usual and c.rotary != "complex" else ""
     block = Module(
         "layers",
         (
-            *_block_norm(c, "input_layernorm", embed),
-            latent_attention(c, embed),
-            *_block_norm(c, "post_attention_layernorm", embed, plain=dense, gated=sparse),
-            gated_mlp("mlp", Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act)._replace(at=dense),
-            mixture(c, embed, stacked=c.stacked, learned_bias=c.router_bias_param)._replace(at=sparse),
-            *_mlp_norm(c, embed, sparse),
+            residual(*_block_norm(c, "input_layernorm", embed), latent_attention(c, embed, flow=flow)),
+            residual(
+                *_block_norm(c, "post_attention_layernorm", embed, plain=dense, gated=sparse),
+                gated_mlp("mlp", Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act)._replace(at=dense),
+                _routed(c, mixture(c, embed, stacked=c.stacked, learned_bias=c.router_bias_param))._replace(
+                    at=sparse
+                ),
+                *_mlp_norm(c, embed, sparse),
+            ),
         ),
         repeat=c.n_layers,
+        flow="block" if flow else "",
     )
     further = (
         rms_norm("input_layernorm", embed),
@@ -91,6 +114,19 @@ def deepseek(c: DeepseekConfig) -> Module:
         mixture(c, embed, stacked=c.stacked, learned_bias=c.router_bias_param),
     )
     return with_parts(with_head(c, latent_model(c, embed, block)), c, *next_layers(c, further))
+
+
+def _routed(c: DeepseekConfig, experts: Module) -> Module:
+    """The experts with how their router chooses: sigmoids, and groups before experts."""
+    if not c.router_bias or c.n_group is None:
+        return experts
+    gate, *others = experts.children
+    assert isinstance(gate, Module)
+    sizes = {"groups": c.n_group, "top_groups": c.topk_group, "top_k": c.top_k}
+    traits = ("normalized",) if c.norm_topk_prob else ()
+    choice = Op("choice", "grouped_choice", sizes, traits=traits)
+    gate = gate._replace(children=(*gate.children, choice))
+    return experts._replace(children=(gate, *others), flow="experts")
 
 
 def dense_and_sparse(c: Any) -> tuple[Layers, Layers]:
@@ -194,6 +230,7 @@ ARCHITECTURES = {"deepseek_v3": Architecture(DeepseekConfig, deepseek)}
 
 def _read(hf: HFConfig, mlp_types: Sequence[str] | None, **given: Any) -> Reading:
     given.setdefault("d_rotary", rotary_part(hf))
+    given.setdefault("rotary", "pairs" if hf.get("rope_interleave", True) else "halves")
     first_dense = hf.get("first_k_dense_replace", 0)
     dense = kinds_of_mlp(mlp_types, hf["num_hidden_layers"], first_dense)
     given["n_shared_experts"] = hf["n_shared_experts"] or None
@@ -202,7 +239,7 @@ def _read(hf: HFConfig, mlp_types: Sequence[str] | None, **given: Any) -> Readin
 
 
 def _deepseek_v2(hf: HFConfig) -> Reading:
-    return _read(hf, None, router_bias=False)
+    return _read(hf, None, router_bias=False, rotary="complex")
 
 
 def _deepseek_v3(hf: HFConfig) -> Reading:

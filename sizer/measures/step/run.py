@@ -9,7 +9,9 @@ from sizer.core.dims import Dim, divide
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import experts, modules, ops
+from sizer.measures.step import experts, latent, modules, ops
+from sizer.measures.step.again import again_later
+from sizer.measures.step.parts import is_matrix, joined, parts_of, sizes_of, top_k_of
 from sizer.measures.step.tape import Storage, Tape, Tensor, numel
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ class Run:
         frozen: tuple[str, ...] = (),
         shown: int = SHOWN,
         routed: str = "grouped_mm",
+        core_again: bool = False,
+        offload_activations: bool = False,
+        loss_chunks: int = 1,
     ) -> None:
         self.tape = tape
         self.batch = batch
@@ -47,6 +52,10 @@ class Run:
         self.frozen = frozen
         self.shown = shown
         self.routed = routed
+        # The core of attention runs again in the backward pass (selective checkpointing).
+        self.core_again = core_again
+        self.offload_activations = offload_activations
+        self.loss_chunks = loss_chunks
         self.casts: dict[str, Tensor] = {}
         self.mask: Tensor | None = None
         self.places: Tensor | None = None
@@ -63,13 +72,13 @@ class Run:
 
     # -- parameters ---------------------------------------------------------------------------
 
-    def parameter(self, leaf: Param, path: str) -> Tensor:
+    def parameter(self, leaf: Param, path: str, dtype: str = "") -> Tensor:
         """The tensor of a parameter; a tied one is the tensor it is tied to."""
         name = leaf.tied_to or (f"{path}.{leaf.name}" if path else leaf.name)
         found = self.parameters.get(name)
         if found is None:
             shape = tuple(axis.size for axis in leaf.axes)
-            found = Tensor(Storage(self.tape, 0, name), shape, self.weight_dtype)
+            found = Tensor(Storage(self.tape, 0, name), shape, dtype or self.weight_dtype)
             found.needs_grad = leaf.trainable and self.learns(name)
             self.parameters[name] = found
         return found
@@ -108,7 +117,7 @@ class Run:
         if not self.autocast or x.dtype != "fp32":
             return x
         name = x.storage.name
-        if not name or not x.needs_grad:
+        if not name or not x.needs_grad or x.node is not None:
             return ops.to(self.tape, x, "bf16")
         if name not in self.casts:
             self.casts[name] = ops.to(self.tape, x, "bf16")
@@ -168,7 +177,7 @@ class Run:
         """Run modules one after another."""
         for child in self.here(children):
             if isinstance(child, Module):
-                if not (child.kind or child.flow) and any(map(_is_matrix, child.children)):
+                if not (child.kind or child.flow) and any(map(is_matrix, child.children)):
                     name = joined(path, child.name)
                     raise InvalidConfig(f"what {name} keeps for the backward pass is not described yet")
                 x = self.call(child, path, x)
@@ -222,7 +231,7 @@ class Run:
     def attend(self, module: Module, path: str, x: Tensor) -> Tensor:
         """Projections of x, norms and positions on them, attention, and the output projection."""
         tape = self.tape
-        before, core, after, norms = _parts(list(self.here(module.children)))
+        before, core, after, norms = parts_of(list(self.here(module.children)))
         if len(after) != 1 or any(isinstance(child, Param) for child in module.children):
             raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
         heads, kv_heads, d_qk, d_v = sizes_of(core)
@@ -259,13 +268,21 @@ class Run:
         inside = joined(path, routed.name)
         gate_up, down = (self.parameter(params[name], inside) for name in ("gate_up_proj", "down_proj"))
         flat = ops.reshape(tape, x, (self.batch * self.length, x.shape[-1]))
-        logits = self.call(router, path, flat)
+        top_k = top_k_of(params["down_proj"])
+        choice = next((leaf for leaf in router.children if isinstance(leaf, Op)), None)
         tape.module = joined(path, router.name)
-        weights, indices = experts.route(tape, logits, top_k_of(params["down_proj"]))
+        if choice is None:
+            logits = self.call(router, path, flat)
+            weights, indices = experts.route(tape, logits, top_k)
+        else:
+            # Such a router is kept and run in fp32 (`_keep_in_fp32_modules_strict`).
+            leaf = next(leaf for leaf in router.children if isinstance(leaf, Param) and len(leaf.axes) > 1)
+            matrix = self.parameter(leaf, tape.module, "fp32")
+            logits = self.product(ops.to(tape, flat, "fp32"), matrix, leaf.axes[0].size)
+            weights, indices = experts.route_in_groups(tape, logits, top_k, choice)
         tape.module = inside
-        out = experts.run(
-            tape, flat, weights, indices, gate_up, down, act=act, how=self.routed, cast=self.cast
-        )
+        own = experts.Routed(gate_up, down, act, self.cast)
+        out = experts.IMPLEMENTATIONS[self.routed](tape, flat, weights, indices, own)
         out = ops.reshape(tape, out, x.shape)
         for module in always:
             out = ops.add(tape, out, self.call(module, path, x))
@@ -287,11 +304,21 @@ class Run:
         return ops.transpose(self.tape, self.call(norm, path, y), 1, 2)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
-        """Scores and mixing, by the kernel that was chosen."""
+        """Scores and mixing, by the kernel that was chosen; selective checkpointing runs them again."""
+
+        def core_of(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return self._mixed(q, k, v, core, path)
+
+        return again_later(self, path, core_of, q, k, v) if self.core_again else core_of(q, k, v)
+
+    def _mixed(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
         tape = self.tape
         tape.module = path
         if self.attention != "eager":
             v, k, q = self.cast(v), self.cast(k), self.cast(q)
+            if self.attention == "sdpa" and tape.choose(lambda: bool(q.shape[-1] != v.shape[-1])):
+                out = ops.transpose(tape, latent.plain_attention(tape, q, k, v), 1, 2)
+                return ops.contiguous(tape, out)
             out = ops.transpose(tape, ops.attention(tape, q, k, v), 1, 2)
             return ops.contiguous(tape, out)
         out, weights = modules.eager_attention(
@@ -309,59 +336,12 @@ class Run:
         return out
 
 
-def sizes_of(core: Op) -> tuple[Dim, Dim, Dim, Dim]:
-    """Heads, KV heads, and the widths of a query and of a value head."""
-    sizes = core.sizes
-    return sizes["heads"], sizes["kv_heads"], sizes["d_qk"], sizes["d_v"]
-
-
-def rotary_width(core: Op) -> Dim:
-    """The width of the part of a head that positions turn."""
-    return core.sizes["d_rotary"] if "d_rotary" in core.sizes else core.sizes["d_qk"]
-
-
-def top_k_of(weight: Param) -> Dim:
-    """How many experts a token visits, by the elements of their tensor that are active."""
-    assert weight.active is not None
-    return divide(weight.active, weight.axes[1].size * weight.axes[2].size, names="active / one expert")
-
-
-def _is_matrix(child: Module | Leaf) -> bool:
-    return isinstance(child, Param) and len(child.axes) > 1
-
-
-def joined(path: str, name: str) -> str:
-    """The path of a child."""
-    return f"{path}.{name}" if path and name else path or name
-
-
-def _parts(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Module], list[Module]]:
-    before: list[Module] = []
-    after: list[Module] = []
-    norms: list[Module] = []
-    core: Op | None = None
-    for child in children:
-        if isinstance(child, Op):
-            core = child
-        elif isinstance(child, Module):
-            inner = next((leaf for leaf in child.children if isinstance(leaf, Op)), None)
-            if inner is not None and not child.kind:
-                core = inner
-            elif core is not None:
-                after.append(child)
-            elif child.kind in MATRICES:
-                before.append(child)
-            elif child.component == "norm":
-                norms.append(child)
-    assert core is not None
-    return before, core, after, norms
-
-
 FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
     "residual": Run.residual,
     "residual_after": Run.residual,
     "residual_held": Run.residual,
     "gated": Run.gated,
     "attention": Run.attend,
+    "latent": latent.attend,
     "experts": Run.route,
 }

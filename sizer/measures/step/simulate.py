@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "bf16", "autocast")
 # "flash" saves what torch's fused CPU kernel saves: q, k, v, the output, and a number for each query.
 KERNELS = ("eager", "sdpa", "flash")
+# What leaves the device: the optimizer's state and step (ZeRO-Offload, Ren et al. 2021), gradients as
+# well, as soon as each is there, or the inputs of what is run again (DeepSpeed's cpu_checkpointing).
+OFFLOADS = ("none", "optimizer", "gradients", "activations")
+# Each chunk of the loss is run, so that their number bounds the time.
+MOST_CHUNKS = 1024
 LOSSES = ("causal", "masked")
 
 
@@ -38,6 +43,8 @@ class Settings:
         lora: LoRA | None = None,
         frozen: tuple[str, ...] = (),
         experts: str = "grouped_mm",
+        offload: str = "none",
+        loss_chunks: int = 1,
     ) -> None:
         for name, length in (("batch_size", batch_size), ("seq_len", seq_len)):
             if isinstance(length, int) and (isinstance(length, bool) or length <= 0):
@@ -46,17 +53,32 @@ class Settings:
             raise UnknownName("precision", precision, PRECISIONS, hint=", ".join(PRECISIONS))
         if attention not in KERNELS:
             raise UnknownName("attention kernel", attention, KERNELS, hint=", ".join(KERNELS))
-        known = ("none", "full")
+        known = ("none", "selective", "full")
         if isinstance(checkpointing, str) and checkpointing not in known:
             raise UnknownName("checkpointing", checkpointing, known, hint=", ".join(known))
+        if offload not in OFFLOADS:
+            raise UnknownName("thing to offload", offload, OFFLOADS, hint=", ".join(OFFLOADS))
+        if offload == "activations" and checkpointing in (False, "none"):
+            raise InvalidConfig(
+                "offload = 'activations' moves what checkpoints keep to the host; "
+                "add --checkpointing full or selective"
+            )
+        if isinstance(loss_chunks, bool) or not 1 <= loss_chunks <= MOST_CHUNKS:
+            raise InvalidConfig(f"loss_chunks = {loss_chunks} is not a number from 1 to {MOST_CHUNKS}")
         if experts not in IMPLEMENTATIONS:
-            raise UnknownName("way to run experts", experts, IMPLEMENTATIONS, hint=", ".join(IMPLEMENTATIONS))
+            raise UnknownName(
+                "way to run experts", experts, tuple(IMPLEMENTATIONS), hint=", ".join(IMPLEMENTATIONS)
+            )
         self.experts = experts
         self.batch_size = batch_size
         self.seq_len = seq_len
         self.precision = precision
-        self.attention = "eager" if attention == "eager" else "sdpa"
-        self.checkpointing = checkpointing not in (False, "none")
+        self.attention = attention
+        self.checkpointing = checkpointing in (True, "full")
+        # Selective: the core of attention alone runs again (Korthikanti et al. 2022, section 5).
+        self.selective = checkpointing == "selective"
+        self.offload = offload
+        self.loss_chunks = loss_chunks
         self.lora = lora
         # Modules that are not trained, by the beginning of their names.
         self.frozen = frozen
@@ -110,7 +132,11 @@ def step(
         frozen=settings.frozen,
         shown=shown,
         routed=settings.experts,
+        core_again=settings.selective,
+        offload_activations=settings.offload == "activations",
+        loss_chunks=settings.loss_chunks,
     )
+    tape.gradients_leave = settings.offload == "gradients"
     train(run, lettered or tree, plans, task, backward=backward)
     return tape
 

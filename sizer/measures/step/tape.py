@@ -157,7 +157,9 @@ class Tape:
         self.layers: Dim = 1
         self.saved: list[Saved] = []
         self.peaks: dict[str, Moment] = {}
-        self.gradients: list[Tensor | Storage] = []
+        self.gradients: dict[str, Tensor | Storage] = {}
+        # Whether a gradient goes to the host as soon as it is there.
+        self.gradients_leave = False
         # Bytes of the parameters' gradients so far, and the most that is alive beside them, by module.
         self.settled: int = 0
         self.beside: dict[str, int] = {}
@@ -225,9 +227,18 @@ class Tape:
         if self.live - self.settled > self.beside.get(self.module, 0):
             self.beside[self.module] = self.live - self.settled
 
-    def settle(self, gradient: Tensor | Storage) -> None:
-        """Keep the gradient of a parameter until the step of the optimizer."""
-        self.gradients.append(gradient)
+    def settle(self, gradient: Tensor | Storage, name: str = "") -> None:
+        """Keep the gradient of a parameter until the step of the optimizer.
+
+        A parameter that several parts of the model run again has one from each, added up.
+        """
+        if self.gradients_leave:
+            return
+        before = self.gradients.get(name)
+        if isinstance(before, Tensor) and isinstance(gradient, Tensor):
+            self.gradients[name] = self._sum(before, gradient)
+            return
+        self.gradients[name or str(len(self.gradients))] = gradient
         if not self.symbolic:
             self.settled += (gradient.storage if isinstance(gradient, Tensor) else gradient).n_bytes
 
@@ -295,7 +306,7 @@ class Tape:
             node = heappop(queue)[2]
             gradients = waiting.pop(node)
             if node.backward is None:
-                self.settle(gradients[0])  # type: ignore[arg-type]
+                self.settle(gradients[0], node.place)  # type: ignore[arg-type]
                 continue
             self.module = node.place
             if node.again is not None:
@@ -387,6 +398,11 @@ def numel(shape: Shape) -> Dim:
     for size in shape:
         elements = elements * size
     return elements
+
+
+def nbytes(tensor: Tensor) -> Dim:
+    """Bytes of a tensor's elements."""
+    return numel(tensor.shape) * BYTES[tensor.dtype]
 
 
 def steps(shape: Shape) -> Shape:

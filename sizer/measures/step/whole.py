@@ -9,8 +9,10 @@ from sizer.core.dims import Dim, divide
 from sizer.core.tree import Buffer, Layers, Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
 from sizer.measures.step import modules, ops
-from sizer.measures.step.run import Run, joined, rotary_width
-from sizer.measures.step.tape import BYTES, Node, Storage, Tensor, numel
+from sizer.measures.step.again import again_later, loss_in_chunks
+from sizer.measures.step.parts import joined, rotary_width
+from sizer.measures.step.run import Run
+from sizer.measures.step.tape import BYTES, Storage, Tensor, numel
 
 
 def runs_of(block: Module, symbolic_block: Module | None = None) -> list[tuple[list[int], Dim]]:
@@ -121,36 +123,13 @@ def _others(run: Run, x: Tensor, times: Dim, grown: Dim, known: set[str], cast: 
 
 def one_layer(run: Run, block: Module, path: str, x: Tensor) -> Tensor:
     """One layer; if it is checkpointed it keeps its input alone, and runs again in the backward pass."""
-    if not run.checkpointing:
+
+    def forward(x: Tensor) -> Tensor:
         y = run.chain(block.children, path, x)
         run.held.clear()
         return y
-    tape = run.tape
-    tape.module = path
-    tape.save("checkpoint", x)
-    tape.checkpointed, before, layer = True, tape.n_saved, run.layer
-    y = run.chain(block.children, path, x)
-    run.held.clear()
-    tape.checkpointed, n_saved = False, tape.n_saved - before
-    kept = [(x, run.mask, run.rotary, run.places)]
 
-    def again() -> Node:
-        tape.keeper = kept.pop()
-        x, run.mask, run.rotary, _ = tape.keeper
-        run.layer, run.casts = layer, {}
-        tape.stop_at = tape.n_saved + n_saved
-        y = run.chain(block.children, path, x)
-        run.casts, run.mask, run.rotary = {}, None, None
-        run.held.clear()
-        tape.stop_at, tape.muted = -1, False
-        assert y.node is not None
-        return y.node
-
-    out = ops.view(y, y.shape, y.strides)
-    tape.record((x,), lambda g: (g,), out)
-    assert out.node is not None
-    out.node.again = again
-    return out
+    return again_later(run, path, forward, x) if run.checkpointing else forward(x)
 
 
 def types_of(run: Run) -> Tensor:
@@ -217,6 +196,10 @@ def forward(
     body, head = tree.children[0], tree.children[1:]
     assert isinstance(body, Module)
     hidden = _body(run, body, plans, ids)
+    if run.loss_chunks > 1:
+        if task != "causal":
+            raise InvalidConfig(f"loss_chunks = {run.loss_chunks}: a {task} loss is not computed in chunks")
+        return loss_in_chunks(run, head, hidden, ids), hidden
     logits = run.chain(head, "", hidden)
     tape.module = "loss"
     if task == "causal":

@@ -1,0 +1,103 @@
+"""The ops of PyTorch that models are made of: what each allocates, keeps, and does backwards.
+
+Forward: the kernels as they are dispatched. Backward: `tools/autograd/derivatives.yaml`, with the
+helpers in `FunctionsManual.cpp`; what those hold while they work is held here too.
+"""
+
+from __future__ import annotations
+
+from sizer.measures.step.ops.elementwise import (
+    add,
+    map_of,
+    mean,
+    mul,
+    neg,
+    power,
+    rsqrt,
+    scale,
+    shift,
+    sub,
+    to,
+    unary,
+    zipped,
+)
+from sizer.measures.step.ops.kept import (
+    attention,
+    cross_entropy,
+    layer_norm,
+    lookup,
+    softmax,
+    storage_of,
+)
+from sizer.measures.step.ops.products import (
+    addmm,
+    bmm,
+    generic,
+    index,
+    matmul,
+    mm,
+)
+from sizer.measures.step.ops.views import (
+    cat,
+    contiguous,
+    expand,
+    filled,
+    higher,
+    in_order,
+    part,
+    reshape,
+    reshaped,
+    rows,
+    select,
+    split,
+    transpose,
+    transposed,
+    view,
+    view_strides,
+    without_first,
+)
+
+__all__ = [
+    "add",
+    "addmm",
+    "attention",
+    "bmm",
+    "cat",
+    "contiguous",
+    "cross_entropy",
+    "expand",
+    "filled",
+    "generic",
+    "higher",
+    "in_order",
+    "index",
+    "layer_norm",
+    "lookup",
+    "map_of",
+    "matmul",
+    "mean",
+    "mm",
+    "mul",
+    "neg",
+    "part",
+    "power",
+    "reshape",
+    "reshaped",
+    "rows",
+    "rsqrt",
+    "scale",
+    "select",
+    "shift",
+    "softmax",
+    "split",
+    "storage_of",
+    "sub",
+    "to",
+    "transpose",
+    "transposed",
+    "unary",
+    "view",
+    "view_strides",
+    "without_first",
+    "zipped",
+]
