@@ -14,7 +14,6 @@ from typing import Any
 
 from sizer.core.record import Record
 from sizer.errors import BadInput, clip
-from sizer.oracles import torch as oracle
 from sizer.oracles.compare import Found
 from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.target import MAX_ARGUMENTS, Path, Target
@@ -129,13 +128,13 @@ class Builder:
 
     def filled(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all arguments at a point, as the target's `make` takes them."""
-        values: dict[str, Any] = copy.deepcopy(self.target.values)
+        values: dict[str, Any] = _copied(self.target.values)
         for letter, value in point.items():
             _set(values, self.arguments[letter].path, value)
         return values
 
     def _module(self, point: Mapping[str, Any], trace: Trace | None) -> Any:
-        values = copy.deepcopy(self.target.values)
+        values = _copied(self.target.values)
         for letter, argument in self.arguments.items():
             value = point.get(letter, argument.value)
             if trace is not None and type(value) is int:
@@ -169,14 +168,27 @@ def _tensors(module: Any, name: str) -> list[Found]:
     if not isinstance(module, torch.nn.Module):
         kind = next(k for k in type(module).__mro__ if k.__module__ != Word.__module__).__name__
         raise BadInput(f"{clip(name)} returns an object of type {kind}, not a torch.nn.Module")
-    try:
-        return oracle.tensors(module)
-    except (RuntimeError, ValueError) as error:
-        if "lazy" in str(error).lower() or "uninitialized" in str(error).lower():
-            raise BadInput(
-                f"{clip(name)} has lazy modules, whose shapes only a forward pass says; give their sizes"
-            ) from None
-        raise Refused(f"{type(error).__name__}: {clip(error)}") from None
+    lazy = torch.nn.parameter.UninitializedTensorMixin
+    first: dict[int, str] = {}
+    found: list[Found] = []
+
+    def walk(part: Any, prefix: str) -> None:
+        for step, tensor in part._parameters.items():
+            if tensor is None:
+                continue
+            if isinstance(tensor, lazy):
+                raise BadInput(
+                    f"{clip(name)} has lazy modules, whose shapes only a forward pass says; give their sizes"
+                )
+            full = prefix + step
+            same = first.setdefault(id(tensor), full)
+            found.append(Found(full, tuple(tensor.shape), tied_to=None if same == full else same))
+        for step, child in part._modules.items():
+            if child is not None:
+                walk(child, f"{prefix}{step}.")
+
+    walk(module, "")
+    return found
 
 
 @contextlib.contextmanager
@@ -280,6 +292,15 @@ def _lettered(leaves: list[tuple[Path, Any]]) -> dict[str, tuple[Path, Any]]:
             letter += "_"
         named[letter] = (path, value)
     return named
+
+
+def _copied(value: Any) -> Any:
+    """Settings to be changed; what is neither a dictionary nor a list is shared."""
+    if type(value) is dict:
+        return {key: _copied(entry) for key, entry in value.items()}
+    if type(value) is list:
+        return [_copied(entry) for entry in value]
+    return value if isinstance(value, str | int | float | None) else copy.deepcopy(value)
 
 
 def _set(values: Any, path: Path, value: Any) -> None:

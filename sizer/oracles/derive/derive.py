@@ -22,8 +22,8 @@ from sizer.oracles.derive.target import target as find
 
 TIMEOUT = 120.0
 CHECKS = 20
-# Random points that a fit is made from, beside those where one argument moved.
-DRAWN = 26
+# Random points that a fit is made from, beside those where one argument moved: at first, and at most.
+FEW, DRAWN = 10, 26
 REPAIRS = 12
 SEED = 20
 
@@ -111,7 +111,7 @@ class _Derivation:
         self.begun: Start = start(builder, random)
         self.space: Space = self.begun.space
         self.fixed: list[Fixed] = []
-        self.drawn = 0
+        self.drawn, self.wanted = 0, FEW
         self.moves: list[tuple[Point, Point]] = list(self.begun.moves)
         self.samples: list[Sample] = list(self.begun.samples)
         given = builder.sizes
@@ -168,6 +168,7 @@ class _Derivation:
                     break
                 return found, checked
             self.samples.append(checked.wrong)
+            self.wanted = DRAWN
         name = clip(self.builder.target.name)
         if checked.wrong is None:
             raise BadInput(
@@ -188,14 +189,20 @@ class _Derivation:
 
     def fitted(self) -> list[Derived]:
         """The tensors as expressions; arguments that enter in no way that is known are fixed."""
-        self.draw(DRAWN)
         while True:
+            self.draw(self.wanted)
             fitter = Fitter(self.begun.hints(), self.space.divisions, self.moves)
             try:
                 return groups(self.samples, fitter)
             except Inexpressible as error:
-                self.give_up_one(error, fitter)
-                self.draw(DRAWN)
+                if self.wanted < DRAWN:
+                    self.wanted = DRAWN
+                elif not self.begun.settled:
+                    self.begun.settle()
+                    self.moves, self.samples = list(self.begun.moves), list(self.begun.samples)
+                    self.drawn = 0
+                else:
+                    self.give_up_one(error, fitter)
 
     def give_up_one(self, error: Inexpressible, fitter: Fitter) -> None:
         """Fix the argument that a series cannot be expressed in, and keep the points that agree."""

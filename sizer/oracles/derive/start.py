@@ -13,7 +13,7 @@ from sizer.oracles.compare import Found
 from sizer.oracles.derive.builds import Builder, Refused, TooMuch
 from sizer.oracles.derive.expressions import Point, arguments
 from sizer.oracles.derive.groups import Derived, Sample
-from sizer.oracles.derive.points import Space, divides, holds, windows
+from sizer.oracles.derive.points import Space, bare, divides, holds, windows
 from sizer.oracles.derive.trace import Record as Trace
 
 # Arguments of this name say how often something stands, if the trace does not say it.
@@ -46,6 +46,13 @@ class Start:
         self.structural: set[str] = set()
         self.samples: list[Sample] = []
         self.moves: list[tuple[Point, Point]] = []
+        # Whether the samples are of the base point as it is now.
+        self.settled = True
+
+    def settle(self) -> None:
+        """Probe again around a base point that has moved."""
+        self.moves, self.samples = self.probed([n for n in self.relevant if n not in self.space.fixed])
+        self.settled = True
 
     def hints(self) -> list[Poly]:
         """Formulas that the build computed."""
@@ -100,9 +107,10 @@ class Start:
         base = self.sample(self.space.base)
         assert base is not None
         self.samples = [base]
+        self.space.fixed.update(name for name in self.space.free() if IDS.search(name))
+        idle = self.idle(base)
         for name in list(self.space.free()):
-            if IDS.search(name):
-                self.space.fixed.add(name)
+            if name in idle:
                 continue
             self.last_refusal = ""
             found = self.moved(name)
@@ -123,6 +131,22 @@ class Start:
                     self.structural.add(name)
             if changed:
                 self.relevant.append(name)
+
+    def idle(self, base: Sample) -> set[str]:
+        """Arguments that do nothing, told by moving them all at once: those that no size was made of."""
+        used = {n for poly in self.trace.sizes if bare(poly) == "" for n in arguments(poly)}
+        used |= {n for poly in self.trace.counts for n in arguments(poly)}
+        for rule in (*self.trace.divisions, *self.trace.remainders, *(c[1:] for c in self.trace.comparisons)):
+            used |= arguments(rule[0]) | arguments(rule[1])
+        sizes = {size for tensor in base.tensors.values() for size in tensor.shape}
+        point = self.space.base
+        names = [n for n in self.space.free() if n not in used and point[n] not in sizes and point[n] > 0]
+        for _ in range(PROBES):
+            moved = self.space.draw(self.random, names) if len(names) > 1 else None
+            sample = self.sample(moved) if moved is not None else None
+            if sample is None or signature(sample) != signature(base):
+                return set()
+        return set(names)
 
     def blame(self, name: str) -> tuple[bool, bool, int]:
         """Which of several arguments is fixed first: structural ones that no range counts, small ones."""
@@ -195,13 +219,17 @@ def _as_given(begun: Start) -> None:
         for n in space.windows
         if n not in begun.relevant and n not in begun.stuck and space.base[n] != given[n]
     ]
-    for letters in (idle, *([n] for n in idle)):
+    before = begun.sample(space.base)
+    for letters in (idle, *([n] for n in idle)) if idle else ():
         wanted = {**space.base, **{letter: given[letter] for letter in letters}}
         point = space.repaired(wanted, begun.random, set(begun.relevant) - space.fixed)
-        if point is None or begun.sample(point) is None:
+        after = begun.sample(point) if point is not None else None
+        if point is None or after is None:
             continue
         space.base = point
-        begun.moves, begun.samples = begun.probed([n for n in begun.relevant if n not in space.fixed])
+        begun.settled = False
+        if before is None or signature(after) != signature(before):
+            begun.settle()
         if letters == idle:
             break
 
