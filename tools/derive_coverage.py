@@ -43,7 +43,6 @@ def classes() -> dict[str, tuple[str, dict[str, Any]]]:
 
 def outcome(entry: tuple[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     """The formula of one class, or why there is none."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
 
     from sizer.errors import SizerError
@@ -85,6 +84,10 @@ def main() -> None:
     options.add_argument("types", nargs="*")
     options.add_argument("--processes", type=int, default=2)
     options = options.parse_args()
+    # Imported once, for all processes that are made of this one.
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import transformers.modeling_utils  # noqa: F401
+
     wanted = classes()
     rows = _rows(options.file)
     chosen = set(options.types) or wanted.keys() - rows

@@ -10,13 +10,15 @@ from typing import Any
 from sizer.core.poly import Poly
 from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
-from sizer.oracles.derive.builds import Builder, TooMuch
+from sizer.oracles.derive.begin import begin, widened
+from sizer.oracles.derive.bounds import TooMuch
+from sizer.oracles.derive.builds import Builder
 from sizer.oracles.derive.check import Checked, check, differing
 from sizer.oracles.derive.expressions import Point, arguments, constant
 from sizer.oracles.derive.fit import Fitter
 from sizer.oracles.derive.groups import Derived, Inexpressible, Sample, groups
 from sizer.oracles.derive.points import Space
-from sizer.oracles.derive.start import Start, start, widened
+from sizer.oracles.derive.start import Start
 from sizer.oracles.derive.switches import Switch, switches
 from sizer.oracles.derive.target import target as find
 
@@ -108,7 +110,7 @@ def derive(
 class _Derivation:
     def __init__(self, builder: Builder, random: Random) -> None:
         self.builder, self.random = builder, random
-        self.begun: Start = start(builder, random)
+        self.begun: Start = begin(builder, random)
         self.space: Space = self.begun.space
         self.fixed: list[Fixed] = []
         self.drawn, self.wanted = 0, FEW

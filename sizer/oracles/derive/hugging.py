@@ -70,10 +70,10 @@ def _without_generation() -> Iterator[None]:
     kept = vars(GenerationConfig)["from_model_config"]
     plain = GenerationConfig()
     try:
-        GenerationConfig.from_model_config = lambda _: plain  # type: ignore[method-assign,assignment]
+        GenerationConfig.from_model_config = lambda _: plain
         yield
     finally:
-        GenerationConfig.from_model_config = kept  # type: ignore[method-assign]
+        GenerationConfig.from_model_config = kept
 
 
 def _values(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, Any]:
