@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import io
-import signal
-import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sizer.core.record import Record
 from sizer.errors import BadInput, clip
-from sizer.oracles import torch as oracle
 from sizer.oracles.compare import Found
+from sizer.oracles.derive.bounds import TooMuch, bounded, quiet
 from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.target import MAX_ARGUMENTS, Path, Target
 from sizer.oracles.derive.trace import Record as Trace
-from sizer.oracles.derive.trace import Word, watching
+from sizer.oracles.derive.watch import Word, watching
 
-# A model with more tensors than this has layers or experts to spare: its counts are made smaller.
-MAX_TENSORS = 60_000
-MAX_MODULES = 200_000
 MAX_BUILDS = 3_000
 LONGEST_LIST = 64
 
@@ -34,10 +26,6 @@ _OF_TORCH = ("torch.nn.modules.rnn", "torch.nn.modules.transformer", "torch.nn.m
 
 class Refused(Exception):
     """The target does not accept these arguments."""
-
-
-class TooMuch(Exception):
-    """A build that goes on for too long, or makes too many tensors."""
 
 
 class Argument(Record):
@@ -129,13 +117,13 @@ class Builder:
 
     def filled(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all arguments at a point, as the target's `make` takes them."""
-        values: dict[str, Any] = copy.deepcopy(self.target.values)
+        values: dict[str, Any] = _copied(self.target.values)
         for letter, value in point.items():
             _set(values, self.arguments[letter].path, value)
         return values
 
     def _module(self, point: Mapping[str, Any], trace: Trace | None) -> Any:
-        values = copy.deepcopy(self.target.values)
+        values = _copied(self.target.values)
         for letter, argument in self.arguments.items():
             value = point.get(letter, argument.value)
             if trace is not None and type(value) is int:
@@ -146,7 +134,7 @@ class Builder:
                 continue
             _set(values, argument.path, value)
         left = max(1.0, self.deadline - time.monotonic())
-        with _bounded(left), _quiet():
+        with bounded(left), quiet():
             try:
                 return self.target.make(values)
             except TooMuch:
@@ -169,93 +157,27 @@ def _tensors(module: Any, name: str) -> list[Found]:
     if not isinstance(module, torch.nn.Module):
         kind = next(k for k in type(module).__mro__ if k.__module__ != Word.__module__).__name__
         raise BadInput(f"{clip(name)} returns an object of type {kind}, not a torch.nn.Module")
-    try:
-        return oracle.tensors(module)
-    except (RuntimeError, ValueError) as error:
-        if "lazy" in str(error).lower() or "uninitialized" in str(error).lower():
-            raise BadInput(
-                f"{clip(name)} has lazy modules, whose shapes only a forward pass says; give their sizes"
-            ) from None
-        raise Refused(f"{type(error).__name__}: {clip(error)}") from None
+    lazy = torch.nn.parameter.UninitializedTensorMixin
+    first: dict[int, str] = {}
+    found: list[Found] = []
 
+    def walk(part: Any, prefix: str) -> None:
+        for step, tensor in part._parameters.items():
+            if tensor is None:
+                continue
+            if isinstance(tensor, lazy):
+                raise BadInput(
+                    f"{clip(name)} has lazy modules, whose shapes only a forward pass says; give their sizes"
+                )
+            full = prefix + step
+            same = first.setdefault(id(tensor), full)
+            found.append(Found(full, tuple(tensor.shape), tied_to=None if same == full else same))
+        for step, child in part._modules.items():
+            if child is not None:
+                walk(child, f"{prefix}{step}.")
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """On the meta device, without what a module prints or warns of."""
-    import torch
-
-    with (
-        torch.device("meta"),
-        torch.no_grad(),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        warnings.catch_warnings(),
-        _without_initial_values(),
-    ):
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextlib.contextmanager
-def _without_initial_values() -> Iterator[None]:
-    """Values on the meta device are none: the functions that fill them in do nothing."""
-    import torch
-
-    names = [n for n in vars(torch.nn.init) if n.endswith("_") and not n.startswith("_")]
-    kept = {name: getattr(torch.nn.init, name) for name in names}
-
-    def nothing(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        return tensor
-
-    try:
-        for name in names:
-            setattr(torch.nn.init, name, nothing)
-        yield
-    finally:
-        for name, function in kept.items():
-            setattr(torch.nn.init, name, function)
-
-
-@contextlib.contextmanager
-def _bounded(seconds: float) -> Iterator[None]:
-    """Stop a build that makes too many tensors or modules, or that takes longer than that."""
-    from torch.nn.modules import module as hooks
-
-    made = {"tensors": 0, "modules": 0}
-    end = time.monotonic() + seconds
-
-    def counting(what: str, most: int) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            made[what] += 1
-            if made[what] > most:
-                raise TooMuch(f"it makes over {most:,} {what}")
-            if time.monotonic() > end:
-                raise TooMuch(f"it takes over {seconds:.0f} s")
-
-        return hook
-
-    handles = [
-        hooks.register_module_parameter_registration_hook(counting("tensors", MAX_TENSORS)),
-        hooks.register_module_module_registration_hook(counting("modules", MAX_MODULES)),
-    ]
-    alarmed = threading.current_thread() is threading.main_thread()
-    before: Any = None
-    if alarmed:
-
-        def stop(*_: Any) -> None:
-            raise TooMuch(f"it takes over {seconds:.0f} s")
-
-        before = signal.signal(signal.SIGALRM, stop)
-        # A backstop for loops that register nothing; the hooks above are to speak first.
-        signal.setitimer(signal.ITIMER_REAL, seconds + 1)
-    try:
-        yield
-    finally:
-        if alarmed:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-        for handle in handles:
-            handle.remove()
+    walk(module, "")
+    return found
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -280,6 +202,15 @@ def _lettered(leaves: list[tuple[Path, Any]]) -> dict[str, tuple[Path, Any]]:
             letter += "_"
         named[letter] = (path, value)
     return named
+
+
+def _copied(value: Any) -> Any:
+    """Settings to be changed; what is neither a dictionary nor a list is shared."""
+    if type(value) is dict:
+        return {key: _copied(entry) for key, entry in value.items()}
+    if type(value) is list:
+        return [_copied(entry) for entry in value]
+    return value if isinstance(value, str | int | float | None) else copy.deepcopy(value)
 
 
 def _set(values: Any, path: Path, value: Any) -> None:

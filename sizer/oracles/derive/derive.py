@@ -10,20 +10,22 @@ from typing import Any
 from sizer.core.poly import Poly
 from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
-from sizer.oracles.derive.builds import Builder, TooMuch
+from sizer.oracles.derive.begin import begin, widened
+from sizer.oracles.derive.bounds import TooMuch
+from sizer.oracles.derive.builds import Builder
 from sizer.oracles.derive.check import Checked, check, differing
 from sizer.oracles.derive.expressions import Point, arguments, constant
 from sizer.oracles.derive.fit import Fitter
 from sizer.oracles.derive.groups import Derived, Inexpressible, Sample, groups
 from sizer.oracles.derive.points import Space
-from sizer.oracles.derive.start import Start, start, widened
+from sizer.oracles.derive.start import Start
 from sizer.oracles.derive.switches import Switch, switches
 from sizer.oracles.derive.target import target as find
 
 TIMEOUT = 120.0
 CHECKS = 20
-# Random points that a fit is made from, beside those where one argument moved.
-DRAWN = 26
+# Random points that a fit is made from, beside those where one argument moved: at first, and at most.
+FEW, DRAWN = 10, 26
 REPAIRS = 12
 SEED = 20
 
@@ -108,10 +110,10 @@ def derive(
 class _Derivation:
     def __init__(self, builder: Builder, random: Random) -> None:
         self.builder, self.random = builder, random
-        self.begun: Start = start(builder, random)
+        self.begun: Start = begin(builder, random)
         self.space: Space = self.begun.space
         self.fixed: list[Fixed] = []
-        self.drawn = 0
+        self.drawn, self.wanted = 0, FEW
         self.moves: list[tuple[Point, Point]] = list(self.begun.moves)
         self.samples: list[Sample] = list(self.begun.samples)
         given = builder.sizes
@@ -168,6 +170,7 @@ class _Derivation:
                     break
                 return found, checked
             self.samples.append(checked.wrong)
+            self.wanted = DRAWN
         name = clip(self.builder.target.name)
         if checked.wrong is None:
             raise BadInput(
@@ -188,14 +191,20 @@ class _Derivation:
 
     def fitted(self) -> list[Derived]:
         """The tensors as expressions; arguments that enter in no way that is known are fixed."""
-        self.draw(DRAWN)
         while True:
+            self.draw(self.wanted)
             fitter = Fitter(self.begun.hints(), self.space.divisions, self.moves)
             try:
                 return groups(self.samples, fitter)
             except Inexpressible as error:
-                self.give_up_one(error, fitter)
-                self.draw(DRAWN)
+                if self.wanted < DRAWN:
+                    self.wanted = DRAWN
+                elif not self.begun.settled:
+                    self.begun.settle()
+                    self.moves, self.samples = list(self.begun.moves), list(self.begun.samples)
+                    self.drawn = 0
+                else:
+                    self.give_up_one(error, fitter)
 
     def give_up_one(self, error: Inexpressible, fitter: Fitter) -> None:
         """Fix the argument that a series cannot be expressed in, and keep the points that agree."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sizer.errors import BadInput, MissingExtra, UnknownName, clip
@@ -55,9 +56,24 @@ def hugging(cls: str, given: Mapping[str, Any]) -> Target:
 
     def make(filled: dict[str, Any]) -> Any:
         # Built by its class and not from a file: nothing here looks at `auto_map`.
-        return found(kind(**filled))
+        with _without_generation():
+            return found(kind(**filled))
 
     return Target(f"transformers:{cls}", "transformers.models", values, make, {})
+
+
+@contextlib.contextmanager
+def _without_generation() -> Iterator[None]:
+    """How to generate has no tensors, and is as slow to derive as many layers are."""
+    from transformers import GenerationConfig
+
+    kept = vars(GenerationConfig)["from_model_config"]
+    plain = GenerationConfig()
+    try:
+        GenerationConfig.from_model_config = lambda _: plain
+        yield
+    finally:
+        GenerationConfig.from_model_config = kept
 
 
 def _values(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, Any]:

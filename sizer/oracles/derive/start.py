@@ -1,4 +1,4 @@
-"""Where a derivation begins: a point of small sizes, and what each argument does there."""
+"""What each argument does, around a base point of small sizes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ from random import Random
 from typing import Any
 
 from sizer.core.poly import Poly
-from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
-from sizer.oracles.derive.builds import Builder, Refused, TooMuch
+from sizer.oracles.derive.bounds import TooMuch
+from sizer.oracles.derive.builds import Builder, Refused
 from sizer.oracles.derive.expressions import Point, arguments
 from sizer.oracles.derive.groups import Derived, Sample
-from sizer.oracles.derive.points import Space, divides, holds, windows
+from sizer.oracles.derive.points import Space, bare, divides
 from sizer.oracles.derive.trace import Record as Trace
 
-# Arguments of this name say how often something stands, if the trace does not say it.
-COUNTS = re.compile(r"(layers?|depths?|blocks?|experts?|stages?)(_\d+)?$|^n_layer")
 # Names of arguments that are no sizes of a module: ids of tokens.
 IDS = re.compile(r"_(token_)?ids?$|_token_index$")
 TRIES = 24
 PROBES = 2
-# The most layers that are built to see a pattern.
-WIDEST = 40
 
 
 class Start:
@@ -46,6 +42,13 @@ class Start:
         self.structural: set[str] = set()
         self.samples: list[Sample] = []
         self.moves: list[tuple[Point, Point]] = []
+        # Whether the samples are of the base point as it is now.
+        self.settled = True
+
+    def settle(self) -> None:
+        """Probe again around a base point that has moved."""
+        self.moves, self.samples = self.probed([n for n in self.relevant if n not in self.space.fixed])
+        self.settled = True
 
     def hints(self) -> list[Poly]:
         """Formulas that the build computed."""
@@ -100,9 +103,10 @@ class Start:
         base = self.sample(self.space.base)
         assert base is not None
         self.samples = [base]
+        self.space.fixed.update(name for name in self.space.free() if IDS.search(name))
+        idle = self.idle(base)
         for name in list(self.space.free()):
-            if IDS.search(name):
-                self.space.fixed.add(name)
+            if name in idle:
                 continue
             self.last_refusal = ""
             found = self.moved(name)
@@ -123,6 +127,22 @@ class Start:
                     self.structural.add(name)
             if changed:
                 self.relevant.append(name)
+
+    def idle(self, base: Sample) -> set[str]:
+        """Arguments that do nothing, told by moving them all at once: those that no size was made of."""
+        used = {n for poly in self.trace.sizes if bare(poly) == "" for n in arguments(poly)}
+        used |= {n for poly in self.trace.counts for n in arguments(poly)}
+        for rule in (*self.trace.divisions, *self.trace.remainders, *(c[1:] for c in self.trace.comparisons)):
+            used |= arguments(rule[0]) | arguments(rule[1])
+        sizes = {size for tensor in base.tensors.values() for size in tensor.shape}
+        point = self.space.base
+        names = [n for n in self.space.free() if n not in used and point[n] not in sizes and point[n] > 0]
+        for _ in range(PROBES):
+            moved = self.space.draw(self.random, names) if len(names) > 1 else None
+            sample = self.sample(moved) if moved is not None else None
+            if sample is None or signature(sample) != signature(base):
+                return set()
+        return set(names)
 
     def blame(self, name: str) -> tuple[bool, bool, int]:
         """Which of several arguments is fixed first: structural ones that no range counts, small ones."""
@@ -172,131 +192,3 @@ class Start:
 def signature(sample: Sample) -> dict[str, Any]:
     """What changes when an argument matters: names and shapes."""
     return {name: (tensor.shape, tensor.tied_to) for name, tensor in sample.tensors.items()}
-
-
-def start(builder: Builder, random: Random) -> Start:
-    """Build the target once as it is given, then at small sizes, and probe each argument there."""
-    given = builder.sizes
-    default, trace = _first(builder, given)
-    counts = {n for poly in trace.counts for n in arguments(poly)} | {n for n in given if COUNTS.search(n)}
-    begun = _small(builder, random, given, default, trace, counts)
-    _drop_needless(begun)
-    begun.probe()
-    _recount(begun, counts)
-    _as_given(begun)
-    return begun
-
-
-def _as_given(begun: Start) -> None:
-    """Put the arguments that change nothing back to their given values, where they may matter after all."""
-    space, given = begun.space, begun.builder.sizes
-    idle = [
-        n
-        for n in space.windows
-        if n not in begun.relevant and n not in begun.stuck and space.base[n] != given[n]
-    ]
-    for letters in (idle, *([n] for n in idle)):
-        wanted = {**space.base, **{letter: given[letter] for letter in letters}}
-        point = space.repaired(wanted, begun.random, set(begun.relevant) - space.fixed)
-        if point is None or begun.sample(point) is None:
-            continue
-        space.base = point
-        begun.moves, begun.samples = begun.probed([n for n in begun.relevant if n not in space.fixed])
-        if letters == idle:
-            break
-
-
-def _first(builder: Builder, given: Point) -> tuple[list[Found], Trace]:
-    name = builder.target.name
-    try:
-        try:
-            return builder.traced(given)
-        except Refused:
-            return builder.tensors(given), Trace()
-    except Refused as error:
-        raise BadInput(
-            f"{clip(name)} cannot be built on the meta device: {error}; give other values with --config, and "
-            "keep values of tensors (.item(), numpy) out of __init__"
-        ) from None
-
-
-def _small(
-    builder: Builder, random: Random, given: Point, default: list[Found], trace: Trace, counts: set[str]
-) -> Start:
-    """A base point of small sizes, or near the given ones where the module accepts no smaller."""
-    for around, pinned in ((None, False), (None, True), (given, False), (given, True)):
-        space = Space(given, windows(given, counts, trace, around=around), trace, pinned=pinned)
-        names = [n for n in space.free() if given[n] > 0 and not IDS.search(n)]
-        for attempt in range(TRIES // 2):
-            # First the wide ones and counts alone, which make a build slow; then all.
-            chosen = [n for n in names if n in counts or given[n] > 24] if attempt < TRIES // 4 else names
-            point = space.draw(random, chosen)
-            if point is None:
-                continue
-            try:
-                _, again = builder.traced(point)
-            except (Refused, TooMuch):
-                continue
-            space.base = point
-            merged = Space(point, space.windows, again)
-            return Start(builder, random, default, merged, again)
-    space = Space(given, windows(given, counts, trace, around=given), trace)
-    return Start(builder, random, default, space, trace)
-
-
-def _drop_needless(begun: Start) -> None:
-    """Comparisons that may turn out the other way without changing which tensors there are."""
-    space = begun.space
-    base = begun.sample(space.base)
-    if base is None:
-        raise BadInput(f"{clip(begun.builder.target.name)}: {begun.last_refusal}")
-    for rule in list(space.comparisons):
-        _, left, right = rule
-        names = (arguments(left) | arguments(right)) & set(space.free())
-        space.comparisons.remove(rule)
-        if not names:
-            continue
-        outcomes: list[frozenset[str] | None] = []
-        seen: set[tuple[int, ...]] = set()
-        for _ in range(TRIES):
-            point = space.draw(begun.random, names)
-            key = tuple(point[name] for name in sorted(names)) if point else ()
-            if point is None or holds(*rule, point) or key in seen:
-                continue
-            seen.add(key)
-            sample = begun.sample(point)
-            outcomes.append(None if sample is None else frozenset(sample.tensors))
-            if len(outcomes) == 2:
-                break
-        # Other names each time: the argument counts something, and is not a switch.
-        counting = rule[0] == "==" and None not in outcomes and len(set(outcomes)) == 2
-        if any(names_ != frozenset(base.tensors) for names_ in outcomes) and not counting:
-            space.comparisons.append(rule)
-        elif rule[0] in "<>" and _differs_where_equal(begun, base, left, right):
-            space.comparisons.append(("!=", left, right))
-
-
-def _differs_where_equal(begun: Start, base: Sample, left: Poly, right: Poly) -> bool:
-    """Whether other tensors stand where two sizes are equal, such as no shortcut between equal widths."""
-    space = begun.space
-    space.comparisons.append(("==", left, right))
-    point = space.draw(begun.random, (arguments(left) | arguments(right)) & set(space.free()))
-    space.comparisons.pop()
-    sample = begun.sample(point) if point is not None else None
-    return sample is not None and sample.tensors.keys() != base.tensors.keys()
-
-
-def _recount(begun: Start, counts: set[str]) -> None:
-    """Windows again, now that it is known which arguments count."""
-    given = begun.builder.sizes
-    for name in begun.structural - counts:
-        low, high = (1, 4) if given[name] <= 4 else (5, 9)
-        begun.space.windows[name] = (min(low, max(given[name], 0)), high)
-
-
-def widened(begun: Start) -> None:
-    """Wider windows for counts, so that a pattern that repeats every so many layers shows."""
-    for name in begun.structural:
-        low, high = begun.space.windows[name]
-        if begun.builder.sizes[name] > high:
-            begun.space.windows[name] = (low, min(begun.builder.sizes[name] + 4, WIDEST))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sizer.core.record import Record
-from sizer.oracles.derive.builds import Refused, TooMuch
+from sizer.oracles.derive.bounds import TooMuch
+from sizer.oracles.derive.builds import Refused
 from sizer.oracles.derive.groups import Sample, folded
 from sizer.oracles.derive.start import Start, signature
 

@@ -8,12 +8,8 @@ lose its formula, and then `fit` finds it from the numbers alone.
 
 from __future__ import annotations
 
-import builtins
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import ceil, floor
-from types import ModuleType
 from typing import Any
 
 from sizer.core.poly import Poly, symbol
@@ -21,7 +17,6 @@ from sizer.oracles.derive.expressions import (
     MAX_POWER,
     arguments,
     constant,
-    extreme,
     floor_quotient,
     floored,
     is_whole,
@@ -73,7 +68,7 @@ class Record:
             (self.divisions if arguments(divisor) else self.remainders)[dividend, divisor] = None
 
 
-class _Number:
+class Number:
     """What whole numbers and fractions with a formula share."""
 
     poly: Poly
@@ -81,8 +76,9 @@ class _Number:
     plain: Any
 
 
-def _formula(value: Any) -> Poly | None:
-    if isinstance(value, _Number):
+def formula(value: Any) -> Poly | None:
+    """The formula of a number: its own, or the number itself."""
+    if isinstance(value, Number):
         return value.poly
     if isinstance(value, bool):
         return constant(int(value))
@@ -109,7 +105,7 @@ def _operation(name: str, rule: Callable[[Poly, Poly], Poly | None], *, swapped:
         plain = getattr(base, name)(base(self), other)
         if plain is NotImplemented:
             plain = getattr(float, name)(float(self), float(other))
-        theirs = _formula(other)
+        theirs = formula(other)
         if theirs is None:
             return plain
         left, right = (theirs, self.poly) if swapped else (self.poly, theirs)
@@ -127,7 +123,7 @@ def _divided(kind: str, *, swapped: bool) -> Any:
                 getattr(float, kind)(float(self), other) if isinstance(other, int | float) else NotImplemented
             )
         left, right = (int(other), int(self)) if swapped else (int(self), int(other))
-        above, below = _formula(other), self.poly
+        above, below = formula(other), self.poly
         if not swapped:
             above, below = below, above
         assert above is not None
@@ -148,7 +144,7 @@ def _compared(kind: str) -> Any:
     def method(self: Any, other: Any) -> Any:
         base: Any = int if isinstance(self, Whole) else float
         answer = getattr(base, kind)(base(self), other)
-        if isinstance(other, _Number) and isinstance(answer, bool) and self.poly != other.poly:
+        if isinstance(other, Number) and isinstance(answer, bool) and self.poly != other.poly:
             mine, theirs = self.plain, other.plain
             word = "==" if mine == theirs else "<" if mine < theirs else ">"
             self.record.comparisons[word, self.poly, other.poly] = None
@@ -198,7 +194,7 @@ _SHARED: dict[str, Any] = {
 }
 
 
-class Whole(int, _Number):
+class Whole(int, Number):
     """A whole number with its formula."""
 
     def __new__(cls, value: int, poly: Poly, record: Record) -> Whole:
@@ -219,7 +215,7 @@ class Whole(int, _Number):
         return self
 
 
-class Part(float, _Number):
+class Part(float, Number):
     """A fraction with its formula."""
 
     def __new__(cls, value: float, poly: Poly, record: Record) -> Part:
@@ -264,94 +260,3 @@ class Part(float, _Number):
 for _name, _method in _SHARED.items():
     setattr(Whole, _name, _method)
     setattr(Part, _name, _method)
-
-
-class Word(str):
-    """A text argument that remembers what it was compared with."""
-
-    __slots__ = ("name", "record")
-    name: str
-    record: Record
-
-    @classmethod
-    def make(cls, value: str, name: str, record: Record) -> Word:
-        """The text, under the name of its argument."""
-        word = cls(value)
-        word.name, word.record = name, record
-        return word
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is str:
-            self.record.texts.setdefault(self.name, {})[other] = None
-        return str.__eq__(self, other) is True
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
-
-    def __deepcopy__(self, memo: Any) -> Word:
-        return self
-
-    def __reduce__(self) -> Any:
-        return str, (str(self),)
-
-
-class _IntType(type):
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, builtins.int)
-
-    def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, builtins.int)
-
-
-class _Int(int, metaclass=_IntType):
-    """`int`, which keeps the formula of what it is called with."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], _Number):
-            return args[0].__trunc__()  # type: ignore[attr-defined]
-        return builtins.int(*args, **kwargs)
-
-
-def _chosen(rule: Callable[..., Any]) -> Callable[..., Any]:
-    def choose(*args: Any, **kwargs: Any) -> Any:
-        found = rule(*args, **kwargs)
-        sides = args if len(args) > 1 else args[0] if args and isinstance(args[0], list | tuple) else ()
-        traced = [side for side in sides if isinstance(side, Whole)]
-        formulas = [_formula(side) for side in sides]
-        if kwargs or not traced or any(f is None for f in formulas) or not isinstance(found, int):
-            return found
-        known = {f for f in formulas if f is not None}
-        poly = extreme(rule, known) if len(known) > 1 else next(iter(known))
-        return traced[0].record.whole(int(found), poly)
-
-    return choose
-
-
-def _range(*args: Any) -> range:
-    for arg in args:
-        if isinstance(arg, Whole):
-            arg.record.counts[arg.poly] = None
-    return range(*args)
-
-
-_REPLACED: dict[str, Any] = {"int": _Int, "max": _chosen(max), "min": _chosen(min), "range": _range}
-
-
-@contextmanager
-def watching(wanted: Callable[[str], bool]) -> Iterator[None]:
-    """Within this, `int`, `max`, `min` and `range` of the modules that are wanted keep formulas."""
-    changed: list[ModuleType] = []
-    try:
-        for name, module in list(sys.modules.items()):
-            if type(module) is ModuleType and wanted(name):
-                names = vars(module)
-                if not any(word in names for word in _REPLACED):
-                    names.update(_REPLACED)
-                    changed.append(module)
-        yield
-    finally:
-        for module in changed:
-            for word in _REPLACED:
-                vars(module).pop(word, None)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import keyword
 import re
 import sys
 from collections.abc import Iterable
-from fractions import Fraction
-from math import lcm
 from random import Random
 from typing import Any
 
@@ -17,12 +14,10 @@ from sizer.core.tree import Param
 from sizer.core.walk import walk
 from sizer.errors import BadInput, clip
 from sizer.oracles.derive.derive import Closed
-from sizer.oracles.derive.expressions import Atom, arguments, atoms, evaluate, is_whole
+from sizer.oracles.derive.expressions import evaluate
 from sizer.oracles.derive.groups import Derived, folded
+from sizer.oracles.derive.written_sizes import Sizes
 
-# Fields that every configuration of sizer has.
-TAKEN = frozenset(("layout", "task", "n_labels", "letters", "meanings", "may_be_zero", "derive"))
-BUILDERS = frozenset(("linear", "embedding", "layer_norm", "rms_norm", "symbol", "divide", "build", "c"))
 HEAD = '''"""{title}, derived from the module by `sizer derive`.
 
 Equal to it, shape by shape, at {points} random configurations. It states the tensors; what a forward
@@ -42,7 +37,7 @@ from sizer.core.tree import Axis, Module, Param
 
 def source(closed: Closed) -> str:
     """The text of the file."""
-    sizes = _Sizes(closed)
+    sizes = Sizes(closed)
     kinds = closed.builder.kinds()
     body = _Node()
     for tensor in closed.tensors:
@@ -98,7 +93,7 @@ def recounted(path: str, closed: Closed, points: int = 5, seed: int = 1) -> int:
     finally:
         del sys.modules[spec.name]
     ((_, made),) = module.ARCHITECTURES.items()
-    sizes = _Sizes(closed)
+    sizes = Sizes(closed)
     random = Random(seed)
     tried = [closed.values] + [closed.draw(random) for _ in range(points)]
     for point in tried:
@@ -110,111 +105,6 @@ def recounted(path: str, closed: Closed, points: int = 5, seed: int = 1) -> int:
                 f"{clip(path)} counts {counted:,} where the module has {evaluate(closed.total, point):,}"
             )
     return len(tried)
-
-
-class _Sizes:
-    """Which fields the configuration has, and how a size is written in the builder."""
-
-    def __init__(self, closed: Closed) -> None:
-        used = [poly for t in closed.tensors for poly in (*t.shape, *t.levels, t.times)]
-        occurring = {name for poly in used for name in arguments(poly)}
-        self.letters = [name for name in closed.values if name in occurring]
-        self.values = closed.values
-        self.names: dict[str, str] = {}
-        for letter in self.letters:
-            name = re.sub(r"\W", "_", letter)
-            self.names[letter] = f"{name}_" if name in TAKEN or keyword.iskeyword(name) else name
-        self.derived: dict[Poly, str] = {}
-        for poly in used:
-            if poly not in self.derived and (not is_whole(poly) or atoms(poly)):
-                self.derived[poly] = f"size_{len(self.derived) + 1}"
-
-        self._axes: dict[Poly, str] = {}
-
-    def axis(self, poly: Poly) -> str:
-        """The variable that holds an axis of that size."""
-        if poly not in self._axes:
-            name = re.sub(r"\W+", "_", poly.text(ascii_only=True).replace("**", "_to_")).strip("_")
-            if self.derived.get(poly) or len(name) > 40:
-                name = self.derived.get(poly, f"axis_{len(self._axes) + 1}")
-            word = f"axis_{name}" if name[:1].isdigit() else name
-            taken = set(self._axes.values()) | BUILDERS
-            self._axes[poly] = (
-                word if word.isidentifier() and word not in taken else f"axis_{len(self._axes) + 1}"
-            )
-        return self._axes[poly]
-
-    def axes(self) -> list[str]:
-        """Lines that name the axes."""
-        return [f'    {name} = Axis("{name}", {self.code(poly)})' for poly, name in self._axes.items()]
-
-    def fields(self) -> list[str]:
-        """Lines that declare the fields."""
-        lines = [f"    {self.names[x]}: Dim = {self.values[x]}" for x in self.letters]
-        lines += [f"    {name}: Dim | None = None" for name in self.derived.values()]
-        zero = [self.names[x] for x in self.letters if self.values[x] <= 0]
-        return [*lines, *(["", f"    may_be_zero = frozenset({zero!r})"] if zero else [])]
-
-    def derivations(self) -> list[str]:
-        """Lines that derive the sizes that a builder may not compute: quotients and roundings."""
-        lines = []
-        for poly, name in self.derived.items():
-            over, under = _fraction(poly)
-            if not atoms(poly):
-                words = f"{over.text(ascii_only=True)} / {under.text(ascii_only=True)}".replace('"', "")
-                code = f'divide({self.code(over, "self")}, {self.code(under, "self")}, names="{words}")'
-            else:
-                known = " or ".join(f"is_symbolic(self.{self.names[x]})" for x in sorted(arguments(poly)))
-                code = f'symbol("{name}") if {known} else {self.rounded(poly)}'
-            lines.append(f"        # {poly.text(ascii_only=True)}")
-            lines.append(f"        self.derive({name}={code})")
-        return lines
-
-    def rounded(self, poly: Poly) -> str:
-        """Python for an expression with roundings, over whole numbers."""
-        over, under = _fraction(poly)
-        top = self.code(over, "self")
-        return top if under == 1 else f"({top}) // ({self.code(under, 'self')})"
-
-    def code(self, poly: Poly, owner: str = "c") -> str:
-        """Python for a size."""
-        if owner == "c" and poly in self.derived:
-            return f"c.{self.derived[poly]}"
-        terms = []
-        for monomial, coefficient in poly.sorted_terms():
-            factors = [self.letter(x, owner) for x, power in monomial for _ in range(power)]
-            head = [] if coefficient == 1 and factors else [str(coefficient)]
-            terms.append(" * ".join([*head, *factors]))
-        return " + ".join(terms).replace("+ -", "- ") or "0"
-
-    def letter(self, letter: str, owner: str) -> str:
-        if not isinstance(letter, Atom):
-            return f"{owner}.{self.names[letter]}"
-        kind = letter.partition("(")[0]
-        parts = [_fraction(part) for part in letter.parts]
-        if kind in ("Max", "Min"):
-            return f"{kind.lower()}({', '.join(self.rounded(part) for part in letter.parts)})"
-        if kind in ("floor", "ceiling"):
-            if len(parts) == 2:
-                return f"(({self.rounded(letter.parts[0])}) // ({self.rounded(letter.parts[1])}))"
-            ((over, under),) = parts
-            top, below = self.code(over, owner), self.code(under, owner)
-            return f"(({top}) // ({below}))" if kind == "floor" else f"(-(-({top}) // ({below})))"
-        if kind == "Mod":
-            return f"(({self.rounded(letter.parts[0])}) % ({self.rounded(letter.parts[1])}))"
-        base = letter.strip("(").partition("**")[0]
-        return f"({base} ** ({self.rounded(letter.parts[0])}))"
-
-
-def _fraction(poly: Poly) -> tuple[Poly, Poly]:
-    """An expression as one whole polynomial over another that is a single product."""
-    under: dict[str, int] = {}
-    for monomial in poly.terms:
-        for letter, power in monomial:
-            under[letter] = max(under.get(letter, 0), -power)
-    number = lcm(*(Fraction(c).denominator for c in poly.terms.values())) if poly.terms else 1
-    divisor = Poly({tuple(sorted((x, p) for x, p in under.items() if p > 0)): number})
-    return poly * divisor, divisor
 
 
 class _Node:
@@ -248,7 +138,7 @@ class _Node:
 
 
 def _lines(
-    node: _Node, sizes: _Sizes, kinds: dict[str, str], path: tuple[str, ...], depth: int
+    node: _Node, sizes: Sizes, kinds: dict[str, str], path: tuple[str, ...], depth: int
 ) -> Iterable[str]:
     for name, tensor in node.tensors:
         yield _param(name, tensor, sizes)
@@ -264,7 +154,7 @@ def _lines(
         yield f'Module(\n    "{name}",\n    (\n{_indented(inside, 2)}\n    ){repeat},\n)'
 
 
-def _layer(name: str, kind: str, node: _Node, sizes: _Sizes) -> str | None:
+def _layer(name: str, kind: str, node: _Node, sizes: Sizes) -> str | None:
     """A layer of `sizer.core.layers`, where the module is one."""
     held = dict(node.tensors)
     weight, bias = held.get("weight"), held.get("bias")
@@ -286,7 +176,7 @@ def _layer(name: str, kind: str, node: _Node, sizes: _Sizes) -> str | None:
     return None
 
 
-def _param(name: str, tensor: Derived, sizes: _Sizes) -> str:
+def _param(name: str, tensor: Derived, sizes: Sizes) -> str:
     axes = ", ".join(sizes.axis(poly) for poly in tensor.shape)
     tie = f', tied_to="{tensor.tied_to}"' if tensor.tied_to else ""
     return f'Param("{name}", ({axes}{"," if len(tensor.shape) == 1 else ""}){tie})'
