@@ -257,7 +257,7 @@ def _sarvam_mla(hf: HFConfig) -> Reading:
 
 def _mistral4(hf: HFConfig) -> Reading:
     """Mistral 4: no bias balances the router."""
-    rotary = rotary_width(hf, "qk_rope_head_dim")
+    rotary = rotary_part(hf)
     more = {"task": "causal"} if hf.cls.endswith("ForCausalLM") else {}
     return _read(hf, None, mlp_bias=False, router_bias=False, stacked=True, d_rotary=rotary, **more)
 
