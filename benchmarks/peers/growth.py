@@ -62,9 +62,10 @@ def child(size: int | str, repeats: int, setup: str, work: str, fresh: str = "pa
 
 def row(size: int, point: Point, first: Point) -> list[str]:
     """A line of a table: the time, the memory, and both beside the first line."""
+    milliseconds = point.seconds * 1e3
     return [
         f"{size:,}",
-        f"{point.seconds * 1e3:,.3g}",
+        f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}",
         f"{point.seconds / first.seconds:,.2f}",
         f"{point.kib / 1024:,.1f}",
         f"{point.kib / first.kib:,.2f}",
