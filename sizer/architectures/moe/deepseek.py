@@ -12,6 +12,7 @@ from sizer.architectures.decoders.latent import (
     rotary_part,
 )
 from sizer.architectures.heads import with_head, with_parts
+from sizer.architectures.moe.deepseek_layers import every_nth, indexers
 from sizer.architectures.mtp import layers_in_file, next_layers
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
@@ -218,13 +219,6 @@ def kinds_of_mlp(types: Sequence[str] | None, n_layers: int, n_dense: int | None
     return {"n_dense_layers": kinds.count("dense"), "mlp_layers": Pattern(kinds)}
 
 
-def every_nth(hf: HFConfig, first_dense: int) -> list[str]:
-    """Experts in every `moe_layer_freq`-th layer after the first dense ones."""
-    first = hf.get("first_k_dense_replace", first_dense)
-    step = hf.get("moe_layer_freq", 1)
-    return ["sparse" if i >= first and i % step == 0 else "dense" for i in range(hf["num_hidden_layers"])]
-
-
 ARCHITECTURES = {"deepseek_v3": Architecture(DeepseekConfig, deepseek)}
 
 
@@ -273,22 +267,9 @@ def _glm_moe_dsa(hf: HFConfig) -> Reading:
         hf,
         hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]),
         mlp_bias=False,
-        indexers=_indexers(hf),
+        indexers=indexers(hf),
         **more,
     )
-
-
-def _indexers(hf: HFConfig) -> Pattern:
-    """Which layers select keys anew: a list, a word of F and S, or one in every few."""
-    n_layers = hf["num_hidden_layers"]
-    types = hf.per_layer("indexer_types", n_layers)
-    if types is None and "index_topk_pattern" in hf and hf["index_topk_pattern"] is not None:
-        types = [{"F": "full", "S": "shared"}.get(kind, kind) for kind in hf["index_topk_pattern"]]
-    if types is None:
-        step = max(hf["index_topk_freq"], 1) if "index_topk_freq" in hf else 1
-        offset = hf.get("index_skip_topk_offset", 2)
-        types = ["shared" if max(i - offset + 1, 0) % step else "full" for i in range(n_layers)]
-    return Pattern(tuple("shared" if kind == "shared" else "full" for kind in types[:n_layers]))
 
 
 def _glm4_moe_lite(hf: HFConfig) -> Reading:
