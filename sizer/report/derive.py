@@ -44,6 +44,11 @@ def report(
     if write is not None and not write.endswith(".py"):
         raise BadInput(f"{clip(write)} is no Python file; give --write a name that ends in .py")
     closed = derive(target, given, config_class=config_class, timeout=timeout, checks=checks, seed=seed)
+    return reported(closed, tensors=tensors, write=write)
+
+
+def reported(closed: Closed, *, tensors: bool = False, write: str | None = None) -> Report:
+    """The report of a closed form that is at hand."""
     recounted = _written(closed, write) if write is not None else 0
     form = closed_form(closed.tensors)
     total = form.text(ascii_only=True)
@@ -174,6 +179,9 @@ def _view(closed: Closed, form: ClosedForm, tensors: bool, write: str | None, re
     below = legend_lines(closed, form)
     below += [f"assumes {rule}" for rule in closed.rules]
     below += [f"fixed: {f.letter} = {f.value}, {f.reason} ({f.evidence})" for f in closed.fixed]
+    if closed.without_effect:
+        kept = ", ".join(f"{name} = {values[name]}" for name in closed.without_effect)
+        below.append(f"without effect at the sizes tried, kept as given: {kept}")
     below += [line for s in closed.switches for line in _switch_lines(s)]
     below += ["", _surety(closed)]
     if write is not None:
@@ -250,6 +258,7 @@ def _document(closed: Closed, form: ClosedForm, total: str, write: str | None) -
             }
             for f in closed.fixed
         ],
+        "without_effect": [closed.arguments[name].spelled for name in closed.without_effect],
         "switches": [
             {
                 "argument": s.argument,

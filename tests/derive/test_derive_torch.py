@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,25 @@ pytest.importorskip("transformers")
 
 import sympy
 
+from sizer.oracles.derive.derive import Closed, derive
 from sizer.report import derive as report
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 Run = Callable[..., tuple[int, str, str]]
 
 
+@cache
+def _closed(target: str, config: str) -> Closed:
+    return derive(target, json.loads(config))
+
+
+def closed(target: str, config: dict[str, Any]) -> Closed:
+    """Derived once for all tests."""
+    return _closed(target, json.dumps(config))
+
+
 def document(target: str, **config: Any) -> dict[str, Any]:
-    found: dict[str, Any] = report.report(target, config=config).document()
+    found: dict[str, Any] = report.reported(closed(target, config)).document()
     return found
 
 
@@ -279,23 +291,31 @@ def test_a_class_of_transformers(cls: str, config: dict[str, Any], expected: str
 
 
 # Types whose hand-written architecture is compared with the module's own formula.
-HAND_WRITTEN = [
-    "GPT2LMHeadModel",
-    "LlamaForCausalLM",
-    "Qwen3ForCausalLM",
-    "BertForMaskedLM",
+HAND_WRITTEN: list[tuple[str, dict[str, Any]]] = [
+    ("GPT2LMHeadModel", {}),
+    ("LlamaForCausalLM", {K: 8}),
+    ("MixtralForCausalLM", {}),
+    ("T5ForConditionalGeneration", {}),
+    ("MambaForCausalLM", {}),
+    ("Qwen3ForCausalLM", {}),
+    ("BertForMaskedLM", {}),
+    ("OPTForCausalLM", {}),
 ]
 
 
-@pytest.mark.parametrize("cls", HAND_WRITTEN)
-def test_the_hand_written_formula_is_the_derived_one(cls: str) -> None:
+@pytest.mark.parametrize(("cls", "config"), HAND_WRITTEN, ids=lambda x: x if isinstance(x, str) else "")
+def test_the_hand_written_formula_is_the_derived_one(cls: str, config: dict[str, Any]) -> None:
     """At random configurations, which neither was made from: two formulas of two origins."""
-    from sizer.oracles.derive.derive import derive
     from sizer.oracles.derive.proof import disagreements
 
-    closed = derive(f"transformers:{cls}", checks=5)
+    assert disagreements(closed(f"transformers:{cls}", config), points=20) == []
 
-    assert disagreements(closed, points=20) == []
+
+def test_an_argument_that_is_computed_with_and_changes_nothing() -> None:
+    found = document("user_modules:Every")
+
+    assert found["without_effect"] == ["period"]
+    assert_equal(found, "layers*d**2")
 
 
 @pytest.mark.parametrize(
@@ -313,7 +333,7 @@ def test_a_written_architecture_counts_the_same(tmp_path: Path, name: str, confi
     from sizer.measures.count import count
 
     path = tmp_path / "derived_by_test.py"
-    report.report(f"user_modules:{name}", config=config, write=str(path))
+    report.reported(closed(f"user_modules:{name}", config), write=str(path))
     spec = importlib.util.spec_from_file_location("derived_by_test", path)
     assert spec is not None
     assert spec.loader is not None
@@ -338,7 +358,7 @@ def test_a_written_architecture_has_a_formula(tmp_path: Path) -> None:
     from sizer.measures.formula import closed_form
 
     path = tmp_path / "net.py"
-    report.report("user_modules:deep", write=str(path))
+    report.reported(closed("user_modules:deep", {}), write=str(path))
     module = types.ModuleType("__sizer_net__")
     sys.modules["__sizer_net__"] = module
     names = runpy.run_path(str(path), run_name="__sizer_net__")

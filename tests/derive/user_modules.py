@@ -253,6 +253,15 @@ class Stages(nn.Module):
         )
 
 
+class Every(nn.Module):
+    """One kind of layer every so many, whose tensors are those of the others."""
+
+    def __init__(self, d: int = 20, layers: int = 12, period: int = 6) -> None:
+        super().__init__()
+        self.full = [i % period == 0 for i in range(layers)]
+        self.layers = nn.ModuleList(nn.Linear(d, d, bias=False) for _ in range(layers))
+
+
 class Noisy(nn.Module):
     def __init__(self, width: int = 8, least: int = 20) -> None:
         super().__init__()

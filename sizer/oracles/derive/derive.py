@@ -41,7 +41,9 @@ class Closed:
     """The closed form of a module.
 
     `tensors`: what it is made of. `values`: the arguments that occur, with their given values.
-    `fixed`: arguments that stay as they are. `rules`: what the arguments must keep.
+    `fixed`: arguments that stay as they are. `without_effect`: those that the module computes with
+    and that changed nothing at small sizes, so that they may matter elsewhere. `rules`: what the
+    arguments must keep.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Closed:
         found: list[Switch],
         given_total: int,
         space: Space,
+        without_effect: list[str],
     ) -> None:
         self.name = builder.target.name
         self.builder = builder
@@ -66,6 +69,7 @@ class Closed:
         self.arguments = builder.arguments
         self.values = builder.sizes
         self.space = space
+        self.without_effect = without_effect
 
     def draw(self, random: Random) -> dict[str, int]:
         """Random arguments that keep the rules."""
@@ -158,6 +162,7 @@ class _Derivation:
             switches(self.begun),
             _total(self.begun.default),
             self.space,
+            self.begun.without_effect(),
         )
 
     def checked(self, checks: int) -> tuple[list[Derived], Checked]:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from sizer.errors import BadInput, MissingExtra, UnknownName, clip
@@ -79,7 +80,10 @@ def _without_generation() -> Iterator[None]:
 def _values(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Declared defaults, before anything is derived from them; sub-configurations in full."""
     aliases = getattr(kind, "attribute_map", {})
-    given = {aliases.get(key, key): value for key, value in given.items() if key not in NOT_ARGUMENTS}
+    own = {field.name for field in dataclasses.fields(kind)} | set(aliases)
+    # What every configuration file of transformers carries is no argument of this class.
+    ignored = NOT_ARGUMENTS | (_common() - own)
+    given = {aliases.get(key, key): value for key, value in given.items() if key not in ignored}
     nested = _nested(kind, given, name)
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
@@ -96,6 +100,15 @@ def _values(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, Any]:
             raise UnknownName(f"field of {kind.__name__}", key, [*values, *nested, *aliases])
     # A text left out is derived anew; one that is given is kept.
     return {**values, **{k: v for k, v in given.items() if k not in nested}, **nested}
+
+
+@cache
+def _common() -> frozenset[str]:
+    """The settings that every configuration has, whatever its model: where it came from, what to return."""
+    from transformers import PreTrainedConfig
+
+    plain = PreTrainedConfig()
+    return frozenset(vars(plain)) | frozenset(plain.to_dict()) | {"_name_or_path", "output_attentions"}
 
 
 def _nested(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:

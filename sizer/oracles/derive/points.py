@@ -181,6 +181,9 @@ def windows(
     for name, value in base.items():
         if value <= 0:
             found[name] = (value, 3)
+        elif name in counted and "expert" in name and value > 4:
+            # Experts stand in every layer: many of both make a build slow, and say no more.
+            found[name] = (2, 5)
         elif name in counted:
             found[name] = (1, 4) if value <= 4 or 2 * value <= most else (5, 9)
         elif around is not None:

@@ -130,10 +130,7 @@ class Start:
 
     def idle(self, base: Sample) -> set[str]:
         """Arguments that do nothing, told by moving them all at once: those that no size was made of."""
-        used = {n for poly in self.trace.sizes if bare(poly) == "" for n in arguments(poly)}
-        used |= {n for poly in self.trace.counts for n in arguments(poly)}
-        for rule in (*self.trace.divisions, *self.trace.remainders, *(c[1:] for c in self.trace.comparisons)):
-            used |= arguments(rule[0]) | arguments(rule[1])
+        used = self.used()
         sizes = {size for tensor in base.tensors.values() for size in tensor.shape}
         point = self.space.base
         names = [n for n in self.space.free() if n not in used and point[n] not in sizes and point[n] > 0]
@@ -143,6 +140,17 @@ class Start:
             if sample is None or signature(sample) != signature(base):
                 return set()
         return set(names)
+
+    def used(self) -> set[str]:
+        """Arguments that the build computed with, compared or counted by."""
+        pairs = [*self.trace.divisions, *self.trace.remainders, *(c[1:] for c in self.trace.comparisons)]
+        polys = [poly for poly in self.trace.sizes if not bare(poly)] + list(self.trace.counts)
+        return {n for poly in (*polys, *(side for pair in pairs for side in pair)) for n in arguments(poly)}
+
+    def without_effect(self) -> list[str]:
+        """Arguments that the build computed with, and that changed nothing where they were moved."""
+        known = {*self.relevant, *self.stuck, *self.space.fixed}
+        return [n for n in self.space.windows if n in self.used() - known and self.builder.sizes[n] > 0]
 
     def blame(self, name: str) -> tuple[bool, bool, int]:
         """Which of several arguments is fixed first: structural ones that no range counts, small ones."""
