@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, architecture
 from sizer.core.config import Config, symbolic
 from sizer.core.dims import is_array
@@ -116,6 +117,11 @@ class Model:
         from sizer.sources.values import canonical
 
         changed = {canonical(key, self._architecture.config): value for key, value in values.items()}
+        text = self.given.get("text")
+        if isinstance(text, Part):
+            # What the whole and its language model have in common, such as the vocabulary, is one size.
+            shared = {name: value for name, value in changed.items() if name in text.given}
+            changed["text"] = text._replace(given={**text.given, **shared})
         return Model(
             self.name,
             self.architecture,

@@ -42,7 +42,11 @@ SWITCHES = ("count_mtp",)
 
 
 def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a file with some replaced; a key may be in our words or transformers'."""
+    """The values of a file with some replaced; a key may be in our words or transformers'.
+
+    A size that only the language model inside has is its size: `vocab_size` of a model that sees.
+    `vision_config.hidden_size` is a key of a part.
+    """
     if not overrides:
         return dict(values)
     changed: dict[str, Any] = {}
@@ -50,11 +54,42 @@ def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     record = record_of(own_code_type(model_type, named_class(values), values) or model_type)
     known = {**record.get("defaults", {}), **record.get("aliases", {}), **values}
     for key, value in overrides.items():
+        place, inner = _part(key, known, record)
+        if place:
+            part = {**_nested(place, values, record), **changed.get(place, {})}
+            changed[place] = overridden(part, {inner: value})
+            continue
         spelled = _in_file(_spelled(key, known, record), values, record)
         if spelled in changed:
             raise InvalidConfig(f"{spelled} is set twice, once as {clip(key)!r}")
         changed[spelled] = value
     return {**values, **changed}
+
+
+def _part(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[str, str]:
+    """The part of a configuration that has a key, and the key in it; none where it is the whole's."""
+    parts = record.get("nested", {})
+    place, dot, inner = key.partition(".")
+    if dot and place in parts:
+        return place, inner
+    if "text_config" in parts:
+        try:
+            _spelled(key, known, record)
+        except UnknownKey:
+            return "text_config", key
+    return "", key
+
+
+def _nested(place: str, values: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """A part as the file has it, or as its model type assumes it."""
+    found = values.get(place)
+    if found is None:
+        found = record.get("defaults", {}).get(place) or {}
+    if not isinstance(found, Mapping):
+        raise InvalidConfig(f"{place} = {clip(repr(found))} is not an object of settings")
+    declared = record["nested"][place]
+    own = declared if isinstance(declared, str) else str(declared.get("model_type", ""))
+    return {"model_type": own, **found}
 
 
 def in_its_words(model_type: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +121,6 @@ def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> s
     for spelling in (name, *ALIASES.get(name, ())):
         if spelling in known or spelling in ALWAYS_KNOWN:
             return spelling
-    near = nearest(key, [*known, *ALIASES])
+    near = [name for name in nearest(key, [*known, *ALIASES]) if name != key]
     guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise UnknownKey(f"a {record['model_type']} configuration has no key {clip(key)!r}{guess}")
