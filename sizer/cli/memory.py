@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from sizer.cli.command import Command
@@ -38,12 +40,47 @@ from sizer.report.report import Report
 @click.option("--ledger", is_flag=True, help="List every tensor that is kept for the backward pass.")
 @click.option("--explain", is_flag=True, help="The formula, the values and what was assumed.")
 @click.option("--unit", default="auto", show_default=True, help=f"{', '.join(report.UNITS)}.")
+@click.option("--plot", metavar="FILE", help="Draw the parts, stacked (svg, png, pdf).")
+@click.option("--along", default="seq-len", show_default=True, metavar="NAME", help="seq-len or batch-size.")
 @output_options
 def command(
     model: Model,
     mode: str,
     batch_size: int,
     seq_len: int,
+    plot: str | None,
+    along: str,
+    **options: Any,
+) -> Report:
+    """The memory of a training step, with its peak, or of inference.
+
+    \b
+    sizer memory gpt2-small --batch-size 8 --seq-len 1024
+    sizer memory llama-3-8b --mode infer --seq-len 8192 --unit GiB
+    sizer memory llama-7b --lora r=8,target=q_proj+v_proj --checkpointing full
+    sizer memory llama-7b --lora r=8,target=q_proj+v_proj --quant nf4
+    sizer memory llama-3-8b --mode infer --seq-len 8192 --plot memory.svg
+    """
+    if plot is not None:
+        from sizer.report import memory_plot
+
+        memory_plot.check(plot, along)
+        sizes = {"seq-len": (batch_size, None), "batch-size": (None, seq_len)}[along]
+
+        def at(size: int) -> Any:
+            return _answer(model, mode, sizes[0] or size, sizes[1] or size, **options).document()
+
+        asked = seq_len if along == "seq-len" else batch_size
+        memory_plot.draw(plot, along, asked, at, title=f"{model.name}: {mode}")
+    return _answer(model, mode, batch_size, seq_len, **options)
+
+
+def _answer(
+    model: Model,
+    mode: str,
+    batch_size: int,
+    seq_len: int,
+    *,
     precision: str,
     optimizer: str,
     attention: str,
@@ -64,14 +101,6 @@ def command(
     explain: bool,
     unit: str,
 ) -> Report:
-    """The memory of a training step, with its peak, or of inference.
-
-    \b
-    sizer memory gpt2-small --batch-size 8 --seq-len 1024
-    sizer memory llama-3-8b --mode infer --seq-len 8192 --unit GiB
-    sizer memory llama-7b --lora r=8,target=q_proj+v_proj --checkpointing full
-    sizer memory llama-7b --lora r=8,target=q_proj+v_proj --quant nf4
-    """
     if mode not in ("train", "infer"):
         from sizer.errors import UnknownName
 

@@ -200,3 +200,17 @@ def _seconds(model: Any) -> float:
     start = time.perf_counter()
     model.memory(seq_len=128)
     return time.perf_counter() - start
+
+
+@pytest.mark.parametrize(
+    "words", [("--mode", "infer"), ("--along", "batch-size"), ("--checkpointing", "full")]
+)
+def test_a_picture(sizer_cli: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+    path = tmp_path / "memory.svg"
+
+    plain = sizer_cli("memory", "gpt2-small", "--seq-len", "64", *words[:2], "-q")
+    drawn = sizer_cli("memory", "gpt2-small", "--seq-len", "64", *words[:2], "-q", "--plot", str(path))
+
+    assert drawn == plain
+    assert path.read_text().startswith("<?xml")
+    assert sizer_cli("memory", "gpt2-small", "--plot", str(path), "--along", "depth")[0] == 2
