@@ -49,7 +49,6 @@ def outcome(entry: tuple[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
 
     from sizer.errors import SizerError
     from sizer.oracles.derive.derive import derive
-    from sizer.oracles.derive.hugging import NOT_ARGUMENTS
     from sizer.oracles.derive.proof import disagreements
 
     model_type, (cls, config) = entry
@@ -63,8 +62,7 @@ def outcome(entry: tuple[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
             # Some classes have defaults that they cannot build; then from the configuration measured.
             if not any(said in str(refusal) for said in ("cannot be built", "refuses these values")):
                 raise
-            known = {f.name for f in dataclasses.fields(getattr(transformers, cls).config_class)}
-            given = {k: v for k, v in config.items() if k in known and k not in NOT_ARGUMENTS}
+            given = _fields(getattr(transformers, cls).config_class, config)
             closed = derive(f"transformers:{cls}", given, timeout=TIMEOUT, checks=CHECKS)
             found["given"] = True
         found |= {
@@ -80,6 +78,21 @@ def outcome(entry: tuple[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     except Exception as error:
         found["error"] = f"BUG {type(error).__name__}: {error}"
     return {**found, "seconds": time.process_time() - begun}
+
+
+def _fields(kind: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """What a configuration says of the fields that its class declares, in the configurations inside too."""
+    from sizer.oracles.derive.hugging import NOT_ARGUMENTS
+
+    known = {f.name for f in dataclasses.fields(kind)} - NOT_ARGUMENTS
+    inner = getattr(kind, "sub_configs", None) or {}
+    kept = {key: value for key, value in config.items() if key in known}
+    for key in inner.keys() & kept.keys():
+        if dataclasses.is_dataclass(inner[key]) and isinstance(kept[key], dict):
+            kept[key] = _fields(inner[key], kept[key])
+        else:
+            del kept[key]
+    return kept
 
 
 def main() -> None:
@@ -154,8 +167,10 @@ def page(rows: list[dict[str, Any]], wanted: int) -> str:
             said = f"**none:** {row['error']}" if "error" in row else ", ".join(row["fixed"])
         if row.get("differs"):
             said += f" Differs from sizer's own at {row['differs']} of {CHECKS} configurations."
-        if row.get("without_effect"):
-            said += f" Without effect: {', '.join(row['without_effect'])}."
+        # Every configuration counts labels, whatever its model's head is.
+        idle = [name for name in row.get("without_effect", []) if not name.endswith("num_labels")]
+        if idle:
+            said += f" Without effect: {', '.join(idle)}."
         if row.get("given"):
             said = f"from a measured configuration, since the defaults cannot be built. {said}".strip()
         lines.append(

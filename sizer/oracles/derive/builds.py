@@ -14,6 +14,7 @@ from sizer.oracles.derive.bounds import TooMuch, bounded, quiet
 from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.target import MAX_ARGUMENTS, Path, Target
 from sizer.oracles.derive.trace import Record as Trace
+from sizer.oracles.derive.trace import Whole
 from sizer.oracles.derive.watch import Word, watching
 
 MAX_BUILDS = 3_000
@@ -155,7 +156,7 @@ def _tensors(module: Any, name: str) -> list[Found]:
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        kind = next(k for k in type(module).__mro__ if k.__module__ != Word.__module__).__name__
+        kind = next(k for k in type(module).__mro__ if k not in (Word, Whole)).__name__
         raise BadInput(f"{clip(name)} returns an object of type {kind}, not a torch.nn.Module")
     lazy = torch.nn.parameter.UninitializedTensorMixin
     first: dict[int, str] = {}
