@@ -67,7 +67,7 @@ class ToolDecoderConfig(DecoderConfig):
         "moe_layers": "L",
         "d_ff_shared": "Fs",
         "d_nope": "Dn",
-        "d_rope": "Dr",
+        "d_rope": "Drp",
         "d_value": "Dv",
     }
     meanings = {

@@ -36,7 +36,7 @@ class Speech2TextConfig(BartConfig):
     d_stem: Dim
     d_half: Dim
 
-    letters = {**BartConfig.letters, "n_mels": "Nm", "kernels": "K", "d_stem": "Cs", "d_half": "Ch"}
+    letters = {**BartConfig.letters, "n_mels": "Nm", "kernels": "K", "d_stem": "Cv", "d_half": "Ch"}
     meanings = {
         **BartConfig.meanings,
         "n_mels": "mel bands of the spectrogram",

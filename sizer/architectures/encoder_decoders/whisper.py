@@ -30,7 +30,7 @@ class WhisperConfig(BartConfig):
     d_projection: Dim | None = None
     weighted_layers: bool = False
 
-    letters = {**BartConfig.letters, "n_mels": "Nm", "d_projection": "Dp"}
+    letters = {**BartConfig.letters, "n_mels": "Nm", "d_projection": "Dpj"}
     meanings = {
         **BartConfig.meanings,
         "n_mels": "mel bands of the spectrogram",

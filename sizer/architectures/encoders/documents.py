@@ -63,7 +63,7 @@ class DocumentConfig(BertConfig):
         "d_layout": "Dl",
         "d_layout_head": "Dlh",
         "d_layout_ff": "Fl",
-        "d_shape": "Ds",
+        "d_shape": "Dsh",
         "n_side": "Ns",
         "patch_size": "p",
         "n_channels": "Nch",

@@ -32,7 +32,7 @@ class RoCBertConfig(BertConfig):
     shapes: bool = True
     concatenated: bool = True
 
-    letters = {**BertConfig.letters, "n_sounds": "Vp", "n_shapes": "Vs", "d_sound": "Dp", "d_shape": "Ds"}
+    letters = {**BertConfig.letters, "n_sounds": "Vp", "n_shapes": "Vs", "d_sound": "Dp", "d_shape": "Dsh"}
     meanings = {
         **BertConfig.meanings,
         "n_sounds": "pronunciations",

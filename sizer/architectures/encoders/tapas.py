@@ -28,7 +28,7 @@ class TapasConfig(BertConfig):
     type_tables: PerLayer
     n_aggregations: Dim | None = None
 
-    letters = {**BertConfig.letters, "type_tables": "Nt", "n_aggregations": "Na"}
+    letters = {**BertConfig.letters, "type_tables": "Nt", "n_aggregations": "Nag"}
     meanings = {**BertConfig.meanings, "n_aggregations": "operators over cells"}
 
 

@@ -46,7 +46,7 @@ class HifiGanConfig(Config):
     letters = {
         "n_units": "Vu",
         "n_speakers": "Ns",
-        "n_languages": "Nl",
+        "n_languages": "Nlg",
         "d_speaker": "Ds",
         "d_language": "Dl",
         "predictor_kernel": "Kp",

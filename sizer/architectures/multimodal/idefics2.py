@@ -32,7 +32,7 @@ class Idefics2Config(MultimodalConfig):
 
     letters = {
         **MultimodalConfig.letters,
-        "n_latents": "Nl",
+        "n_latents": "Nlt",
         "n_resampler_layers": "L_rs",
         "n_resampler_heads": "H_rs",
         "n_resampler_kv_heads": "Hkv_rs",

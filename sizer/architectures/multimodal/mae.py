@@ -39,7 +39,7 @@ class MaeConfig(VitConfig):
         "n_decoder_layers": "L_dec",
         "n_decoder_heads": "H_dec",
         "d_decoder_ff": "F_dec",
-        "n_pixels": "Nx",
+        "n_pixels": "Npx",
     }
     meanings = {
         **VitConfig.meanings,

@@ -118,9 +118,10 @@ class Client:
                 found = self._once(url, start, length, last)
             except OfflineModeIsEnabled:
                 raise Unreachable(offline(self.where)) from None
-            except (transport_error, http.InvalidURL, OSError) as error:
+            except (transport_error, http.InvalidURL, OSError, ValueError) as error:
+                # An address that is none is a ValueError where a proxy is looked up for it.
                 kind = type(error).__name__
-                if last or kind in ("ConnectError", "InvalidURL", "UnsupportedProtocol"):
+                if last or kind in ("ConnectError", "InvalidURL", "UnsupportedProtocol", "ValueError"):
                     raise Unreachable(
                         f"{self.where}: {self.endpoint} does not answer as a hub ({kind}: {clip(error)}); "
                         "check the network and HF_ENDPOINT"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,13 @@ def read_back(folder: Path) -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def transformers() -> Any:
+def transformers() -> Iterator[Any]:
     pytest.importorskip("torch").manual_seed(0)
     found = pytest.importorskip("transformers")
     found.utils.logging.disable_progress_bar()
-    return found
+    yield found
+    # Of the client of the hub too, which other tests ask for a bar.
+    found.utils.logging.enable_progress_bar()
 
 
 @pytest.mark.parametrize("row", PLAIN, ids=title)
