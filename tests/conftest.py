@@ -20,6 +20,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 collect_ignore = ["offline"]
 
 ROOT = Path(__file__).parents[1]
+# What tests of derivation import where torch is, and no module of tests.
+collect_ignore = ["derive/user_modules.py"]
 # The same block as below for the processes that tests start.
 _PATHS = (str(ROOT / "tests" / "offline"), os.environ.get("PYTHONPATH", ""))
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _PATHS if path)
