@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,16 @@ collect_ignore = ["offline"]
 ROOT = Path(__file__).parents[1]
 # What tests of derivation import where torch is, and no module of tests.
 collect_ignore = ["derive/user_modules.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that are marked `torch` wait for the extra."""
+    if find_spec("torch") is None:
+        for item in items:
+            if item.get_closest_marker("torch"):
+                item.add_marker(pytest.mark.skip(reason="needs the torch extra"))
+
+
 # The same block as below for the processes that tests start.
 _PATHS = (str(ROOT / "tests" / "offline"), os.environ.get("PYTHONPATH", ""))
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _PATHS if path)

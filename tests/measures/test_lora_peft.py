@@ -9,6 +9,7 @@ import pytest
 import sizer
 from sizer.measures.lora import parse, trainable
 
+pytest.importorskip("peft")
 # PEFT and transformers warn about each other.
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
