@@ -197,9 +197,9 @@ def test_a_hundred_layers_take_no_longer_than_three() -> None:
 
 
 def _seconds(model: Any) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     model.memory(seq_len=128)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize(
