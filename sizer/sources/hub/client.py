@@ -46,11 +46,25 @@ class NotFound(BadInput):
 
 def constants() -> Any:
     """The settings of the official client, which an extra brings."""
+    # The client parses the variable while it is imported, and ends there where it is no address.
+    _check_endpoint(os.environ.get("HF_ENDPOINT", ""))
     try:
         import huggingface_hub.constants
     except ImportError:
         raise MissingExtra("hub", "a repository on a hub") from None
     return huggingface_hub.constants
+
+
+def _check_endpoint(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_one = False
+    if address and not is_one:
+        raise BadInput(
+            f"HF_ENDPOINT is {clip(address)!r}, which is no address such as https://huggingface.co"
+        )
 
 
 def endpoint() -> str:

@@ -456,6 +456,18 @@ def test_endpoints_that_are_none(
     assert "HF_ENDPOINT" in err
 
 
+@pytest.mark.parametrize("endpoint", ["http://[", "nonsense", "http://", "https://host:port"])
+def test_an_endpoint_is_read_before_the_client_is(endpoint: str) -> None:
+    """The client parses the variable as it is imported, so a process of its own is what shows it."""
+    import subprocess
+
+    command = [sys.executable, "-m", "sizer", "count", "hub:org/gpt"]
+    environment = {**os.environ, "HF_ENDPOINT": endpoint}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "HF_ENDPOINT" in done.stderr
+
+
 def test_nothing_of_the_client_is_imported_before_it_is_needed() -> None:
     import subprocess
 
