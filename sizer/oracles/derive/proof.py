@@ -6,6 +6,7 @@ from random import Random
 
 from sizer.errors import SizerError
 from sizer.loading import from_dict
+from sizer.oracles.derive.check import REFUSALS
 from sizer.oracles.derive.derive import Closed
 from sizer.oracles.derive.expressions import Number, evaluate
 
@@ -15,25 +16,35 @@ def disagreements(
 ) -> list[tuple[dict[str, int], Number, int | str]]:
     """Where sizer's own count of a class of transformers is not the derived formula's value.
 
-    Both are formulas by now: the points are random and nothing is built at them. A configuration
-    that the reader refuses is a disagreement too, with its message.
+    Both are formulas by now: the points are random and nothing is built at them. A module may be built
+    of sizes that make no model, such as more heads than channels, so that they have none each: sizer
+    refuses these, and further points are drawn. Where too few are left, the refusals are what is found.
     """
     import transformers
 
     cls = closed.name.rpartition(":")[2]
     kind = getattr(transformers, cls).config_class
+    # What this version writes of itself: some types are built otherwise than they were published.
+    head = {
+        "model_type": kind.model_type,
+        "architectures": [cls],
+        "transformers_version": transformers.__version__,
+    }
     random = Random(seed)
     found: list[tuple[dict[str, int], Number, int | str]] = []
-    for _ in range(points):
+    refused: list[tuple[dict[str, int], Number, int | str]] = []
+    compared = 0
+    while compared < points and len(refused) < REFUSALS * points:
         point = closed.draw(random)
         values = closed.builder.filled(point)
         values.pop("num_labels", None)
         derived = evaluate(closed.total, point)
         try:
-            model = from_dict({"model_type": kind.model_type, "architectures": [cls], **values}, name=cls)
-            counted: int | str = int(model.count().total)
+            counted = int(from_dict({**head, **values}, name=cls).count().total)
         except SizerError as error:
-            counted = str(error)
+            refused.append((point, derived, str(error)))
+            continue
+        compared += 1
         if counted != derived:
             found.append((point, derived, counted))
-    return found
+    return found if compared == points else found + refused
