@@ -226,10 +226,13 @@ def _falcon_h1(hf: HFConfig) -> Reading:
 
 def _granite(hf: HFConfig) -> Reading:
     n_layers, experts = hf["num_hidden_layers"], hf["num_local_experts"] or None
+    layers = layer_pattern(hf, hf["layer_types"] or ["linear_attention"] * n_layers, "linear", "full")
     given = hf.fill(
         BambaConfig,
         **{**_mamba_sizes(hf), "norms": ("input_layernorm", "", "post_attention_layernorm", "")},
-        layers=layer_pattern(hf, hf["layer_types"] or ["linear_attention"] * n_layers, "linear", "full"),
+        # The heads divide the width where there is attention; a model of mixers has the number alone.
+        **({} if "full" in layers.kinds else {"d_head": _d_head(hf)}),
+        layers=layers,
         d_rotary=rotary_width(hf, _d_head(hf)),
         d_ff=hf["shared_intermediate_size"],
         fused_mlp=True,
