@@ -1,10 +1,9 @@
-"""Closed forms of real modules, from the modules alone, against polynomials derived by hand."""
+"""Closed forms of modules of users, from the modules alone, against polynomials derived by hand."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,41 +12,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import sympy
+from forms import assert_equal, document
 
-from sizer.oracles.derive.derive import Closed, derive
 from sizer.report import derive as report
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 Run = Callable[..., tuple[int, str, str]]
-
-
-@cache
-def _closed(target: str, config: str) -> Closed:
-    return derive(target, json.loads(config))
-
-
-def closed(target: str, config: dict[str, Any]) -> Closed:
-    """Derived once for all tests."""
-    return _closed(target, json.dumps(config))
-
-
-def document(target: str, **config: Any) -> dict[str, Any]:
-    found: dict[str, Any] = report.reported(closed(target, config)).document()
-    return found
-
-
-def parsed(text: str, names: list[str]) -> sympy.Expr:
-    whole = {name: sympy.Symbol(name, integer=True, positive=True) for name in names}
-    return sympy.sympify(text, locals=whole)
-
-
-def assert_equal(found: dict[str, Any], expected: str) -> None:
-    names = list(found["values"])
-    mine, theirs = parsed(found["total"], names), parsed(expected, names)
-
-    assert sympy.expand(mine - theirs) == 0, found["total"]
-
 
 # Each by hand, from the text of the module.
 USER = [
@@ -238,133 +208,8 @@ def test_what_a_module_prints_is_not_our_answer(sizer_cli: Run) -> None:
     assert "building" not in out
 
 
-# The closed forms of the papers and of docs/, in the words of transformers' configurations.
-L, D, F = "num_hidden_layers", "hidden_size", "intermediate_size"
-H, K, V = "num_attention_heads", "num_key_value_heads", "vocab_size"
-KNOWN = [
-    ("GPT2LMHeadModel", {}, "n_layer*(12*n_embd**2 + 13*n_embd) + (vocab_size + n_positions + 2)*n_embd"),
-    ("LlamaForCausalLM", {K: 8}, f"{L}*(2*{D}**2 + 2*{D}**2*{K}/{H} + 3*{D}*{F} + 2*{D}) + 2*{V}*{D} + {D}"),
-    (
-        "MixtralForCausalLM",
-        {},
-        f"{L}*(2*{D}**2 + 2*{D}**2*{K}/{H} + num_local_experts*(3*{D}*{F} + {D}) + 2*{D}) + 2*{V}*{D} + {D}",
-    ),
-    (
-        "T5ForConditionalGeneration",
-        {},
-        "num_layers*(4*d_model*num_heads*d_kv + 2*d_model*d_ff + 2*d_model)"
-        " + num_layers*(8*d_model*num_heads*d_kv + 2*d_model*d_ff + 3*d_model)"
-        " + vocab_size*d_model + 2*relative_attention_num_buckets*num_heads + 2*d_model",
-    ),
-    (
-        "BertModel",
-        {},
-        f"({V} + max_position_embeddings + type_vocab_size + 2)*{D} + {D}**2 + {D}"
-        f" + {L}*(4*{D}**2 + 4*{D} + 2*{D}*{F} + {F} + {D} + 4*{D})",
-    ),
-    (
-        "ViTModel",
-        {},
-        f"{D}*((image_size/patch_size)**2 + 1) + {D}"
-        f" + (num_channels*patch_size**2 + 1)*{D} + {D}**2 + {D} + 2*{D}"
-        f" + {L}*(4*{D}**2 + 4*{D} + 2*{D}*{F} + {F} + {D} + 4*{D})",
-    ),
-    # Gu and Dao 2023: in, convolution, x, dt, A, D, out; the rank of dt is D/16 rounded up.
-    (
-        "MambaForCausalLM",
-        {},
-        f"{V}*{D} + {D} + {L}*({D} + 2*expand*{D}**2 + expand*{D}*(conv_kernel + 1)"
-        f" + expand*{D}*(ceiling({D}/16) + 2*state_size) + expand*{D}*(ceiling({D}/16) + 1)"
-        f" + expand*{D}*state_size + expand*{D} + expand*{D}**2)",
-    ),
-]
-
-
-@pytest.mark.parametrize(("cls", "config", "expected"), KNOWN, ids=lambda x: x if isinstance(x, str) else "")
-def test_a_class_of_transformers(cls: str, config: dict[str, Any], expected: str) -> None:
-    found = document(f"transformers:{cls}", **config)
-
-    assert_equal(found, expected)
-    assert found["fixed"] == []
-    assert found["checked"]["bound"] < 1e-3
-    assert found["params"]["total"] == int(sympy.sympify(expected, locals=found["values"]))
-
-
-# Types whose hand-written architecture is compared with the module's own formula.
-HAND_WRITTEN: list[tuple[str, dict[str, Any]]] = [
-    ("GPT2LMHeadModel", {}),
-    ("LlamaForCausalLM", {K: 8}),
-    ("MixtralForCausalLM", {}),
-    ("T5ForConditionalGeneration", {}),
-    ("MambaForCausalLM", {}),
-    ("Qwen3ForCausalLM", {}),
-    ("BertForMaskedLM", {}),
-    ("OPTForCausalLM", {}),
-]
-
-
-@pytest.mark.parametrize(("cls", "config"), HAND_WRITTEN, ids=lambda x: x if isinstance(x, str) else "")
-def test_the_hand_written_formula_is_the_derived_one(cls: str, config: dict[str, Any]) -> None:
-    """At random configurations, which neither was made from: two formulas of two origins."""
-    from sizer.oracles.derive.proof import disagreements
-
-    assert disagreements(closed(f"transformers:{cls}", config), points=20) == []
-
-
 def test_an_argument_that_is_computed_with_and_changes_nothing() -> None:
     found = document("user_modules:Every")
 
     assert found["without_effect"] == ["period"]
     assert_equal(found, "layers*d**2")
-
-
-@pytest.mark.parametrize(
-    ("name", "config"),
-    [("Sparse", {}), ("SwiGLU", {}), ("Tagger", {}), ("UNet", {}), ("Net", {"n_kv_heads": 2}), ("Tied", {})],
-)
-def test_a_written_architecture_counts_the_same(tmp_path: Path, name: str, config: dict[str, Any]) -> None:
-    """Loaded as a file of its own, and counted by the tree; the module counts by itself."""
-    import importlib.util
-    import sys
-
-    import user_modules
-
-    from sizer.core.walk import walk
-    from sizer.measures.count import count
-
-    path = tmp_path / "derived_by_test.py"
-    report.reported(closed(f"user_modules:{name}", config), write=str(path))
-    spec = importlib.util.spec_from_file_location("derived_by_test", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["derived_by_test"] = module
-    spec.loader.exec_module(module)
-    ((_, made),) = module.ARCHITECTURES.items()
-    found = getattr(user_modules, name)
-    built = found(user_modules.NetConfig(**config)) if name == "Net" else found(**config)
-
-    assert count(walk(made.build(made.config()))).total == sum(p.numel() for p in built.parameters())
-
-
-def test_a_written_architecture_has_a_formula(tmp_path: Path) -> None:
-    """Letters pass through its builder, as through one written by hand."""
-    import runpy
-    import sys
-    import types
-
-    from sizer.core.config import symbolic
-    from sizer.core.walk import walk
-    from sizer.measures.formula import closed_form
-
-    path = tmp_path / "net.py"
-    report.reported(closed("user_modules:deep", {}), write=str(path))
-    module = types.ModuleType("__sizer_net__")
-    sys.modules["__sizer_net__"] = module
-    names = runpy.run_path(str(path), run_name="__sizer_net__")
-    ((_, made),) = names["ARCHITECTURES"].items()
-    symbols, _ = symbolic(made.config, {"width": 32, "depth": 4})
-
-    assert str(closed_form(walk(made.build(made.config(**symbols)))).total.text(ascii_only=True)) == (
-        "depth*width**2 + depth*width + 4*width"
-    )

@@ -37,7 +37,6 @@ def disagreements(
     while compared < points and len(refused) < REFUSALS * points:
         point = closed.draw(random)
         values = closed.builder.filled(point)
-        values.pop("num_labels", None)
         derived = evaluate(closed.total, point)
         try:
             counted = int(from_dict({**head, **values}, name=cls).count().total)
