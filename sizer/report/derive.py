@@ -11,7 +11,8 @@ from sizer import __version__, units
 from sizer.core.poly import Poly
 from sizer.errors import BadInput, clip
 from sizer.measures.formula import ClosedForm, Group, label
-from sizer.oracles.derive.derive import CHECKS, SEED, TIMEOUT, Closed, derive
+from sizer.oracles.derive.closed import Closed
+from sizer.oracles.derive.derive import CHECKS, SEED, TIMEOUT, derive
 from sizer.oracles.derive.expressions import arguments, constant, evaluate
 from sizer.oracles.derive.groups import Derived
 from sizer.report.report import Report, Table, View

@@ -8,7 +8,8 @@ from typing import Any
 
 import sympy
 
-from sizer.oracles.derive.derive import Closed, derive
+from sizer.oracles.derive.closed import Closed
+from sizer.oracles.derive.derive import derive
 from sizer.report import derive as report
 
 

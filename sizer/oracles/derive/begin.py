@@ -32,6 +32,7 @@ def begin(builder: Builder, random: Random) -> Start:
     begun.probe()
     _recount(begun, counts)
     _as_given(begun)
+    _from_afar(begun)
     return begun
 
 
@@ -56,6 +57,22 @@ def _as_given(begun: Start) -> None:
             begun.settle()
         if letters == idle:
             break
+
+
+def _from_afar(begun: Start) -> None:
+    """What changed nothing at small sizes is moved around its given value too: a rounding may step there."""
+    for name in begun.without_effect():
+        given = begun.builder.sizes[name]
+        before = begun.space.windows[name]
+        begun.space.windows[name] = (max(1, given // 2), 2 * given + 3)
+        found = begun.moved(name)
+        if begun.changing(found):
+            begun.relevant.append(name)
+            begun.settled = False
+        else:
+            begun.space.windows[name] = before
+    if not begun.settled:
+        begun.settle()
 
 
 def _first(builder: Builder, given: Point) -> tuple[list[Found], Trace]:
@@ -126,6 +143,8 @@ def _drop_needless(begun: Start) -> None:
             space.comparisons.append(rule)
         elif rule[0] in "<>" and _differs_where_equal(begun, base, left, right):
             space.comparisons.append(("!=", left, right))
+        elif rule[0] in "<>":
+            space.dropped.append(rule)
 
 
 def _differs_where_equal(begun: Start, base: Sample, left: Poly, right: Poly) -> bool:

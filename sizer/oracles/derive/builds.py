@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from sizer.core.record import Record
 from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
 from sizer.oracles.derive.bounds import TooMuch, bounded, quiet
-from sizer.oracles.derive.expressions import Point
+from sizer.oracles.derive.expressions import Point, constant, rational
 from sizer.oracles.derive.target import MAX_ARGUMENTS, Path, Target
+from sizer.oracles.derive.trace import Part, Whole
 from sizer.oracles.derive.trace import Record as Trace
-from sizer.oracles.derive.trace import Whole
 from sizer.oracles.derive.watch import Word, watching
 
 MAX_BUILDS = 3_000
@@ -129,6 +130,9 @@ class Builder:
             value = point.get(letter, argument.value)
             if trace is not None and type(value) is int:
                 value = trace.argument(letter, value)
+            elif trace is not None and type(value) is float and isfinite(value):
+                # Python asks a plain number on the left for the product, and the formula would be lost.
+                value = Part(value, constant(rational(value)), trace)
             elif trace is not None and type(value) is str:
                 value = Word.make(value, letter, trace)
             elif letter not in point:

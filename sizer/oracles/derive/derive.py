@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from random import Random
 from typing import Any
 
-from sizer.core.poly import Poly
 from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
 from sizer.oracles.derive.begin import begin, widened
 from sizer.oracles.derive.bounds import TooMuch
 from sizer.oracles.derive.builds import Builder
 from sizer.oracles.derive.check import Checked, check, differing
-from sizer.oracles.derive.expressions import Point, arguments, constant
+from sizer.oracles.derive.closed import Closed, Fixed
+from sizer.oracles.derive.edges import beside_steps, beyond, rounded_arguments
+from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.fit import Fitter
 from sizer.oracles.derive.groups import Derived, Inexpressible, Sample, groups
-from sizer.oracles.derive.points import Space
+from sizer.oracles.derive.points import Space, holds
 from sizer.oracles.derive.start import Start
-from sizer.oracles.derive.switches import Switch, switches
+from sizer.oracles.derive.switches import switches
 from sizer.oracles.derive.target import target as find
 
 TIMEOUT = 120.0
@@ -27,61 +28,9 @@ CHECKS = 20
 # Random points that a fit is made from, beside those where one argument moved: at first, and at most.
 FEW, DRAWN = 10, 26
 REPAIRS = 12
+# The widest that an argument is drawn, whatever its given value is.
+FARTHEST = 1 << 16
 SEED = 20
-
-
-class Fixed:
-    """An argument that the formula does not vary: its value, and why."""
-
-    def __init__(self, letter: str, value: int, reason: str, evidence: str = "") -> None:
-        self.letter, self.value, self.reason, self.evidence = letter, value, reason, evidence
-
-
-class Closed:
-    """The closed form of a module.
-
-    `tensors`: what it is made of. `values`: the arguments that occur, with their given values.
-    `fixed`: arguments that stay as they are. `without_effect`: those that the module computes with
-    and that changed nothing at small sizes, so that they may matter elsewhere. `rules`: what the
-    arguments must keep.
-    """
-
-    def __init__(
-        self,
-        builder: Builder,
-        tensors: list[Derived],
-        fixed: list[Fixed],
-        rules: list[str],
-        checked: Checked,
-        found: list[Switch],
-        given_total: int,
-        space: Space,
-        without_effect: list[str],
-    ) -> None:
-        self.name = builder.target.name
-        self.builder = builder
-        self.tensors = tensors
-        self.fixed = fixed
-        self.rules = rules
-        self.checked = checked
-        self.switches = found
-        self.given_total = given_total
-        self.arguments = builder.arguments
-        self.values = builder.sizes
-        self.space = space
-        self.without_effect = without_effect
-
-    def draw(self, random: Random) -> dict[str, int]:
-        """Random arguments that keep the rules."""
-        point = self.space.draw(
-            random, [name for name in arguments(self.total) if name not in self.space.fixed]
-        )
-        return point if point is not None else self.values
-
-    @property
-    def total(self) -> Poly:
-        """Parameters in all, each storage once."""
-        return sum((t.each * t.times for t in self.tensors if t.tied_to is None), start=constant(0))
 
 
 def derive(
@@ -130,8 +79,9 @@ class _Derivation:
         found, checked = self.checked(checks)
         wrong = self.at_the_given_values(found)
         if wrong:
-            # What every so many layers have shows only over many layers.
+            # What every so many layers have shows only over many layers, and a rounding over wide widths.
             widened(self.begun)
+            self.look_far([n for n in self.begun.relevant if n not in self.begun.structural])
             given = self.given_sample()
             if all(given.point[f.letter] == self.space.base[f.letter] for f in self.fixed):
                 self.samples.append(given)
@@ -169,12 +119,14 @@ class _Derivation:
         """A formula that holds at that many fresh points; those where one does not hold teach the next."""
         for _ in range(REPAIRS):
             found = self.fitted()
+            self.look_far(rounded_arguments(found))
             checked = check(found, self.fresh, checks)
-            if checked.wrong is None:
-                if checked.points < checks:
-                    break
+            if checked.wrong is None and checked.points < checks:
+                break
+            wrong = checked.wrong or self.wrong_at_an_edge(found)
+            if wrong is None:
                 return found, checked
-            self.samples.append(checked.wrong)
+            self.samples.append(wrong)
             self.wanted = DRAWN
         name = clip(self.builder.target.name)
         if checked.wrong is None:
@@ -184,6 +136,31 @@ class _Derivation:
         raise BadInput(
             f"{name}: no expression holds at fresh points: {differing(found, checked.wrong)}; "
             "fix arguments with --config"
+        )
+
+    def wrong_at_an_edge(self, found: list[Derived]) -> Sample | None:
+        """A point that random ones rarely meet and where the formula is wrong; nothing where there is none.
+
+        Where it is wrong beyond a comparison of the module, that the comparison holds becomes a rule.
+        """
+        for rule in list(self.space.dropped):
+            point = beyond(rule, self.space, self.random)
+            sample = self.begun.sample(point) if point is not None else None
+            if sample is not None and differing(found, sample):
+                self.space.dropped.remove(rule)
+                self.space.comparisons.append(rule)
+                self.samples = [s for s in self.samples if holds(*rule, s.point)]
+        for point in beside_steps(found, self.space, self.random):
+            sample = self.begun.sample(point)
+            if sample is not None and differing(found, sample):
+                return sample
+        return None
+
+    def look_far(self, names: Iterable[str]) -> None:
+        """Draw widths up to twice their given values, since small ones see few steps of a rounding."""
+        given = self.builder.sizes
+        self.space.far.update(
+            {n: min(2 * given[n], FARTHEST) for n in names if n not in self.begun.structural}
         )
 
     def given_sample(self) -> Sample:
@@ -221,9 +198,20 @@ class _Derivation:
                 f"{clip(self.builder.target.name)}: {error.name}: {error.what} follows no expression of its "
                 f"arguments: {_shown(error, [])}"
             )
+        others = [n for n in self.begun.relevant if n not in self.space.fixed and n not in relevant]
+        hidden = [n for n in others if self.is_expressible_without([n], error, fitter)]
+        if not hidden and self.is_expressible_without(others, error, fitter):
+            hidden = others
+        relevant = hidden or relevant
         letter = min(relevant, key=lambda name: self.begun.blame(name))
         seen = f"{error.name}: {_shown(error, relevant)}"
         self.fix([letter], "it enters in a way that has no expression here", seen)
+
+    def is_expressible_without(self, names: Sequence[str], error: Inexpressible, fitter: Fitter) -> bool:
+        """Whether a series has an expression where these arguments, which no move showed, stay put."""
+        base = self.space.base
+        still = [(p, v) for p, v in error.series if all(p[name] == base[name] for name in names)]
+        return len(still) > 2 and len(still) < len(error.series) and fitter.size(still) is not None
 
     def fix(self, letters: list[str], reason: str, evidence: str) -> None:
         """Let arguments stay as they were given, in all points from now on."""

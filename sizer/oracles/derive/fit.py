@@ -20,6 +20,8 @@ Series = Sequence[tuple[Point, int]]
 MAX_DENOMINATOR = 64
 MAX_COLUMNS = 48
 FEWEST = 4
+# The fewest values of a count that make a rhythm: two may be a switch.
+RHYTHM = 3
 
 
 class Fitter:
@@ -108,7 +110,8 @@ class Fitter:
             return constant(series[0][1])
         relevant = self.relevant(series)
         found = self.linear(series, self.monomials(relevant, 3))
-        return found if found is not None else self._every(series, relevant)
+        # A count that steps may not have stepped in any move.
+        return found if found is not None else self._every(series, relevant or _varying(series))
 
     def _every(self, series: Series, relevant: Sequence[str]) -> Poly | None:
         """Every so many of an argument's repeats: `floor((L + 3)/4)`, times another count."""
@@ -117,6 +120,8 @@ class Fitter:
             for period in range(2, 13):
                 for shift in range(period):
                     part = floored((symbol(name) + shift) / period)
+                    if len({self.value(part, point) for point, _ in series}) < RHYTHM:
+                        continue
                     for library in ([part, constant(1)], [part, symbol(name)], [part * o for o in others]):
                         found = self.solve(series, library)
                         if found is not None:
@@ -176,6 +181,12 @@ class Fitter:
                     coefficient.numerator if coefficient.denominator == 1 else coefficient
                 )
         return terms if self.matches(terms, series) else None
+
+
+def _varying(series: Series) -> list[str]:
+    """The arguments that have different values in a series."""
+    first = series[0][0]
+    return [name for name in first if any(point[name] != first[name] for point, _ in series)]
 
 
 def _distinct(series: Series) -> list[tuple[Point, int]]:

@@ -38,6 +38,11 @@ class Space:
         self.remainders = [(a, b) for a, b in trace.remainders if divides(a, b, base)]
         self.suspected: dict[tuple[Poly, Poly], int] = {}
         self.fixed: set[str] = set()
+        # Comparisons that may come out otherwise, as far as the names of tensors say.
+        self.dropped: list[tuple[str, Poly, Poly]] = []
+        # Arguments that are drawn up to twice their given value at every other point, and that value.
+        self.far: dict[str, int] = {}
+        self._is_far = False
 
     def free(self) -> list[str]:
         """The arguments that vary."""
@@ -53,9 +58,11 @@ class Space:
         """
         names = [name for name in (self.free() if vary is None else vary) if name not in self.fixed]
         point = dict(self.base)
+        self._is_far = not self._is_far
         for name in names:
             low, high = self.windows[name]
-            point[name] = random.randint(low, high)
+            far = self.far.get(name, high) if self._is_far else high
+            point[name] = random.randint(low, max(high, far))
         kept = set(names) if keep else set()
         return self.repaired(point, random, set(self.free()) - kept) or (
             self.repaired(point, random, set(self.free())) if kept else None

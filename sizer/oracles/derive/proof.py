@@ -7,7 +7,7 @@ from random import Random
 from sizer.errors import SizerError
 from sizer.loading import from_dict
 from sizer.oracles.derive.check import REFUSALS
-from sizer.oracles.derive.derive import Closed
+from sizer.oracles.derive.closed import Closed
 from sizer.oracles.derive.expressions import Number, evaluate
 
 

@@ -14,6 +14,8 @@ from sizer.core.poly import Poly, symbol
 from sizer.oracles.derive.expressions import Point, constant, evaluate, floored, raised
 
 FEWEST = 8
+# An end of an interval that does not belong to it is moved in by this much.
+INSIDE = Fraction(1, 10**9)
 
 
 def rounded(
@@ -29,8 +31,9 @@ def rounded(
             continue
         pairs = list(zip(sizes, (Fraction(value) for _, value in series), strict=True))
         for rule, below, above in ((raised, granule, 0), (floored, 0, granule)):
-            low = max((value - below) / size for size, value in pairs)
-            high = min((value + above) / size for size, value in pairs)
+            # Rounded up, it is more than the value less a granule; down, less than one granule more.
+            low = max((value - below) / size for size, value in pairs) + (INSIDE if below else 0)
+            high = min((value + above) / size for size, value in pairs) - (INSIDE if above else 0)
             if low > high or low < 0:
                 continue
             factor = simplest(low, high)

@@ -128,6 +128,11 @@ class Start:
             if changed:
                 self.relevant.append(name)
 
+    def changing(self, moved: Iterable[Sample]) -> bool:
+        """Whether there are other tensors or shapes than at the base point."""
+        base = self.sample(self.space.base)
+        return base is not None and any(signature(sample) != signature(base) for sample in moved)
+
     def idle(self, base: Sample) -> set[str]:
         """Arguments that do nothing, told by moving them all at once: those that no size was made of."""
         used = self.used()

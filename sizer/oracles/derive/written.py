@@ -13,7 +13,7 @@ from sizer.core.poly import Poly
 from sizer.core.tree import Param
 from sizer.core.walk import walk
 from sizer.errors import BadInput, clip
-from sizer.oracles.derive.derive import Closed
+from sizer.oracles.derive.closed import Closed
 from sizer.oracles.derive.expressions import evaluate
 from sizer.oracles.derive.groups import Derived, folded
 from sizer.oracles.derive.written_sizes import Sizes

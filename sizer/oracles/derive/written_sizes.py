@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import lcm
 
 from sizer.core.poly import Poly
-from sizer.oracles.derive.derive import Closed
+from sizer.oracles.derive.closed import Closed
 from sizer.oracles.derive.expressions import Atom, arguments, atoms, is_whole
 
 # Fields that every configuration of sizer has.

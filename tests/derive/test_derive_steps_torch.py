@@ -1,0 +1,57 @@
+"""Sizes that step: a formula says where it holds, and none is believed that fits a few values."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from forms import assert_equal, document
+
+pytestmark = pytest.mark.torch
+
+
+def fixed(found: dict[str, list[dict[str, object]]]) -> dict[object, object]:
+    return {entry["argument"]: entry["value"] for entry in found["fixed"]}
+
+
+def test_a_multiplier_that_is_an_argument_keeps_its_formula() -> None:
+    found = document("stepping_modules:Feed")
+
+    assert_equal(found, "dim*multiple_of*ceiling(floor(13*floor(2*hidden/3)/10)/multiple_of)")
+    assert found["fixed"] == []
+
+
+def test_what_steps_once_at_small_sizes_is_looked_at_from_afar() -> None:
+    """1774 is the next below 7*256: a ratio of widths that fits both is wrong at most others."""
+    found = document("stepping_modules:Coarse")
+
+    assert fixed(found) == {"hidden": 2048}
+    assert_equal(found, "1792*dim")
+
+
+def test_a_comparison_that_few_points_break_is_a_rule_where_the_formula_needs_it() -> None:
+    """At 27 it is 32, and 24 by the formula that all but one of the widths from 24 to 160 have."""
+    found = document("stepping_modules:Divisible")
+
+    assert any("9*base/10 < " in rule for rule in found["rules"])
+
+
+def test_two_values_are_no_rhythm() -> None:
+    found = document("stepping_modules:Ranked")
+
+    assert fixed(found) == {"rank": 0}
+    assert_equal(found, "dim**2")
+
+
+def test_a_rhythm_is_found() -> None:
+    found = document("stepping_modules:Thirds")
+
+    assert fixed(found) == {"every": 3}
+    assert_equal(found, "layers*d**2 + floor(layers/3)*d**2")
+
+
+def test_what_moves_the_other_layers_along_is_fixed_before_a_width() -> None:
+    found = document("stepping_modules:Staged")
+
+    assert fixed(found) == {"depths[0]": 3, "depths[1]": 3}
