@@ -28,6 +28,8 @@ CHECKS = 20
 # Random points that a fit is made from, beside those where one argument moved: at first, and at most.
 FEW, DRAWN = 10, 26
 REPAIRS = 12
+# Fewer points than this are no evidence that a series has an expression.
+ENOUGH = 3
 # The widest that an argument is drawn, whatever its given value is.
 FARTHEST = 1 << 16
 SEED = 20
@@ -198,20 +200,23 @@ class _Derivation:
                 f"{clip(self.builder.target.name)}: {error.name}: {error.what} follows no expression of its "
                 f"arguments: {_shown(error, [])}"
             )
-        others = [n for n in self.begun.relevant if n not in self.space.fixed and n not in relevant]
-        hidden = [n for n in others if self.is_expressible_without([n], error, fitter)]
-        if not hidden and self.is_expressible_without(others, error, fitter):
-            hidden = others
-        relevant = hidden or relevant
+        free = [n for n in self.begun.relevant if n not in self.space.fixed]
+        # What no move showed may hide behind another argument, such as the depth of an earlier stage.
+        guilty = [n for n in free if self.is_expressible_without([n], error, fitter)]
+        others = [n for n in free if n not in relevant]
+        if not guilty and self.is_expressible_without(others, error, fitter):
+            guilty = others
+        relevant = guilty or relevant
         letter = min(relevant, key=lambda name: self.begun.blame(name))
         seen = f"{error.name}: {_shown(error, relevant)}"
         self.fix([letter], "it enters in a way that has no expression here", seen)
 
     def is_expressible_without(self, names: Sequence[str], error: Inexpressible, fitter: Fitter) -> bool:
-        """Whether a series has an expression where these arguments, which no move showed, stay put."""
+        """Whether a series has an expression among the points where these arguments stay put."""
         base = self.space.base
         still = [(p, v) for p, v in error.series if all(p[name] == base[name] for name in names)]
-        return len(still) > 2 and len(still) < len(error.series) and fitter.size(still) is not None
+        fit = fitter.count if error.counts else fitter.size
+        return ENOUGH < len(still) < len(error.series) and fit(still) is not None
 
     def fix(self, letters: list[str], reason: str, evidence: str) -> None:
         """Let arguments stay as they were given, in all points from now on."""

@@ -57,10 +57,12 @@ class Derived(Record):
 
 
 class Inexpressible(Exception):
-    """A series that no expression was found for: of which tensor, and its values."""
+    """A series that no expression was found for: of which tensor, its values, and whether they count it."""
 
-    def __init__(self, name: str, what: str, series: Sequence[tuple[Point, int]]) -> None:
-        self.name, self.what, self.series = name, what, series
+    def __init__(
+        self, name: str, what: str, series: Sequence[tuple[Point, int]], *, counts: bool = False
+    ) -> None:
+        self.name, self.what, self.series, self.counts = name, what, series, counts
         super().__init__(f"{name}: {what}")
 
 
@@ -179,7 +181,7 @@ def _counted(
         series = [(s.point, len(mine)) for s, mine in zip(samples, lists, strict=True)]
         times = fitter.count(series)
         if times is None:
-            raise Inexpressible(pattern, "how often it stands", series)
+            raise Inexpressible(pattern, "how often it stands", series, counts=True)
         name, depth = _literal(lists)
         levels = _levels(samples, lists, fitter, times, depth)
         last = next(i for i in range(len(lists) - 1, -1, -1) if lists[i])
