@@ -14,7 +14,7 @@ from sizer.measures.formula import ClosedForm, Group, label
 from sizer.oracles.derive.closed import Closed
 from sizer.oracles.derive.derive import CHECKS, SEED, TIMEOUT, derive
 from sizer.oracles.derive.expressions import arguments, constant, evaluate
-from sizer.oracles.derive.groups import Derived
+from sizer.oracles.derive.folding import Derived
 from sizer.report.report import Report, Table, View
 
 METHOD = "polynomial identity test at random points (Schwartz 1980, Zippel 1979)"

@@ -47,11 +47,12 @@ def test_two_values_are_no_rhythm() -> None:
 def test_a_rhythm_is_found() -> None:
     found = document("stepping_modules:Thirds")
 
-    assert fixed(found) == {"every": 3}
-    assert_equal(found, "layers*d**2 + floor(layers/3)*d**2")
+    assert found["fixed"] == []
+    assert_equal(found, "layers*d**2 + floor(layers/every)*d**2")
 
 
-def test_what_moves_the_other_layers_along_is_fixed_before_a_width() -> None:
+def test_stages_in_one_list_each_with_its_width_and_length() -> None:
     found = document("stepping_modules:Staged")
 
-    assert fixed(found) == {"depths[0]": 3, "depths[1]": 3}
+    assert found["fixed"] == []
+    assert_equal(found, "width**2*(depths_0 + 4*depths_1 + 16*depths_2)")

@@ -11,7 +11,7 @@ from sizer.oracles.compare import Found
 from sizer.oracles.derive.bounds import TooMuch
 from sizer.oracles.derive.builds import Builder, Refused
 from sizer.oracles.derive.expressions import Point, arguments
-from sizer.oracles.derive.groups import Sample
+from sizer.oracles.derive.folding import Sample
 from sizer.oracles.derive.points import Space, holds, windows
 from sizer.oracles.derive.start import IDS, TRIES, Start, signature
 from sizer.oracles.derive.trace import Record as Trace

@@ -13,6 +13,7 @@ from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
 from sizer.oracles.derive.bounds import TooMuch, bounded, quiet
 from sizer.oracles.derive.expressions import Point, constant, rational
+from sizer.oracles.derive.folding import folded
 from sizer.oracles.derive.target import MAX_ARGUMENTS, Path, Target
 from sizer.oracles.derive.trace import Part, Whole
 from sizer.oracles.derive.trace import Record as Trace
@@ -112,8 +113,6 @@ class Builder:
 
     def kinds(self) -> dict[str, str]:
         """The class of each module, by its name without indices, as the target was given."""
-        from sizer.oracles.derive.groups import folded
-
         module = self._module({}, None)
         return {folded(name)[0]: type(part).__name__ for name, part in module.named_modules()}
 

@@ -8,7 +8,7 @@ from sizer.core.poly import Poly
 from sizer.core.record import Record
 from sizer.oracles.derive.expressions import Point, evaluate
 from sizer.oracles.derive.fit import degrees
-from sizer.oracles.derive.groups import Derived, Sample, deeply_folded
+from sizer.oracles.derive.folding import Derived, Sample, deeply_folded
 from sizer.oracles.derive.points import Space
 
 # Draws that a module may refuse for each that it accepts.

@@ -8,7 +8,7 @@ from sizer.core.poly import Poly
 from sizer.oracles.derive.builds import Builder
 from sizer.oracles.derive.check import Checked
 from sizer.oracles.derive.expressions import arguments, constant
-from sizer.oracles.derive.groups import Derived
+from sizer.oracles.derive.folding import Derived
 from sizer.oracles.derive.points import Space
 from sizer.oracles.derive.switches import Switch
 

@@ -17,7 +17,8 @@ from sizer.oracles.derive.closed import Closed, Fixed
 from sizer.oracles.derive.edges import beside_steps, beyond, rounded_arguments
 from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.fit import Fitter
-from sizer.oracles.derive.groups import Derived, Inexpressible, Sample, groups
+from sizer.oracles.derive.folding import Derived, Sample
+from sizer.oracles.derive.groups import Inexpressible, groups
 from sizer.oracles.derive.points import Space, holds
 from sizer.oracles.derive.start import Start
 from sizer.oracles.derive.switches import switches

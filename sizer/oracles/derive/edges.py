@@ -7,7 +7,7 @@ from random import Random
 
 from sizer.core.poly import Poly
 from sizer.oracles.derive.expressions import Atom, Point, arguments, atoms
-from sizer.oracles.derive.groups import Derived
+from sizer.oracles.derive.folding import Derived
 from sizer.oracles.derive.points import Space, divides, holds
 
 # Points around which a step is looked for, and the most values that are tried for one beyond a comparison.

@@ -6,12 +6,12 @@ taken; points that were not in the series are for `check`, not for here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 
 from sizer.core.poly import Monomial, Poly, symbol
-from sizer.oracles.derive.expressions import Number, Point, complexity, constant, evaluate, floored
+from sizer.oracles.derive.expressions import Number, Point, complexity, constant, evaluate, floored, raised
 from sizer.oracles.derive.rounding import rounded
 
 Series = Sequence[tuple[Point, int]]
@@ -20,6 +20,7 @@ Series = Sequence[tuple[Point, int]]
 MAX_DENOMINATOR = 64
 MAX_COLUMNS = 48
 FEWEST = 4
+MOST_ARGUMENTS = 6
 # The fewest values of a count that make a rhythm: two may be a switch.
 RHYTHM = 3
 
@@ -110,27 +111,26 @@ class Fitter:
             return constant(series[0][1])
         relevant = self.relevant(series)
         found = self.linear(series, self.monomials(relevant, 3))
+        if found is None:
+            found = self._every(series, relevant)
         # A count that steps may not have stepped in any move.
-        return found if found is not None else self._every(series, relevant or _varying(series))
+        return found if found is not None else self._every(series, _varying(series)[:MOST_ARGUMENTS])
 
     def _every(self, series: Series, relevant: Sequence[str]) -> Poly | None:
         """Every so many of an argument's repeats: `floor((L + 3)/4)`, times another count."""
         others = [constant(1), *(symbol(name) for name in relevant)]
-        for name in relevant:
-            for period in range(2, 13):
-                for shift in range(period):
-                    part = floored((symbol(name) + shift) / period)
-                    if len({self.value(part, point) for point, _ in series}) < RHYTHM:
-                        continue
-                    for library in ([part, constant(1)], [part, symbol(name)], [part * o for o in others]):
-                        found = self.solve(series, library)
-                        if found is not None:
-                            return found
+        for name, part in _rhythms(relevant):
+            if len({self.value(part, point) for point, _ in series}) < RHYTHM:
+                continue
+            for library in ([part, constant(1)], [part, symbol(name)], [part * o for o in others]):
+                found = self.solve(series, library)
+                if found is not None:
+                    return found
         return None
 
     def monomials(self, relevant: Sequence[str], degree: int) -> list[Poly]:
         """Products of the relevant arguments, and their quotients where one divides the other."""
-        names = list(relevant)[:6]
+        names = list(relevant)[:MOST_ARGUMENTS]
         found: list[Poly] = [constant(1)]
         for size in range(1, degree + 1):
             for choice in combinations_with_replacement(names, size):
@@ -181,6 +181,19 @@ class Fitter:
                     coefficient.numerator if coefficient.denominator == 1 else coefficient
                 )
         return terms if self.matches(terms, series) else None
+
+
+def _rhythms(names: Sequence[str]) -> Iterator[tuple[str, Poly]]:
+    """How often something comes among so many: every few of them, or every so many of an argument."""
+    for name in names:
+        for period in range(2, 13):
+            for shift in range(period):
+                yield name, floored((symbol(name) + shift) / period)
+    for name, period in permutations(names, 2):
+        yield name, floored(symbol(name) / symbol(period))
+        yield name, raised(symbol(name) / symbol(period))
+    for name, period, offset in permutations(names, 3):
+        yield name, raised((symbol(name) - symbol(offset)) / symbol(period))
 
 
 def _varying(series: Series) -> list[str]:

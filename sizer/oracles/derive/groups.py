@@ -2,58 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from sizer.core.poly import Poly
-from sizer.core.record import Record
-from sizer.oracles.compare import Found
-from sizer.oracles.derive.expressions import Point, constant
+from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.fit import Fitter
+from sizer.oracles.derive.folding import NUMBER, Derived, Sample, deeply_folded, folded, literal, numbers
+from sizer.oracles.derive.stages import staged
 
 # Members of one pattern with more different shapes than this follow no rule that is looked for.
 MAX_CLASSES = 64
-NUMBER = re.compile(r"\d+")
-
-
-class Sample(NamedTuple):
-    """A point and the tensors of the module that was built there."""
-
-    point: Point
-    tensors: Mapping[str, Found]
-
-
-class Derived(Record):
-    """Tensors of one pattern and one shape.
-
-    `levels`: how many indices there are in each `{}` of the name; `times`: how many tensors that
-    makes. `tied_to`: the pattern whose storage they share, and then nothing of it is counted.
-    """
-
-    __slots__ = ("levels", "members", "name", "shape", "tied_to", "times")
-
-    def __init__(
-        self,
-        name: str,
-        shape: tuple[Poly, ...],
-        times: Poly,
-        levels: tuple[Poly, ...],
-        tied_to: str | None,
-        members: tuple[str, ...],
-    ) -> None:
-        self.name = name
-        self.shape = shape
-        self.times = times
-        self.levels = levels
-        self.tied_to = tied_to
-        self.members = members
-
-    @property
-    def each(self) -> Poly:
-        """Elements of one of them."""
-        return prod(self.shape, start=constant(1))
 
 
 class Inexpressible(Exception):
@@ -64,31 +23,6 @@ class Inexpressible(Exception):
     ) -> None:
         self.name, self.what, self.series, self.counts = name, what, series, counts
         super().__init__(f"{name}: {what}")
-
-
-def folded(name: str) -> tuple[str, tuple[int, ...]]:
-    """A name with its indices taken out.
-
-    >>> folded("h.3.mlp.weight")
-    ('h.{}.mlp.weight', (3,))
-    """
-    parts = name.split(".")
-    indices = tuple(int(part) for part in parts if part.isdecimal())
-    return ".".join("{}" if part.isdecimal() else part for part in parts), indices
-
-
-def deeply_folded(name: str) -> str:
-    """A name without any number in it: those inside of words too.
-
-    >>> deeply_folded("rnn.weight_ih_l1_reverse")
-    'rnn.weight_ih_l{}_reverse'
-    """
-    return NUMBER.sub("{}", name)
-
-
-def numbers(name: str) -> tuple[int, ...]:
-    """The numbers that `deeply_folded` takes out."""
-    return tuple(map(int, NUMBER.findall(name)))
 
 
 def groups(samples: Sequence[Sample], fitter: Fitter) -> list[Derived]:
@@ -112,12 +46,18 @@ def groups(samples: Sequence[Sample], fitter: Fitter) -> list[Derived]:
     ]
 
 
-def _of_pattern(
-    pattern: str,
-    names: list[str],
-    samples: Sequence[Sample],
-    fitter: Fitter,
-) -> list[Derived]:
+def _of_pattern(pattern: str, names: list[str], samples: Sequence[Sample], fitter: Fitter) -> list[Derived]:
+    """The classes of a pattern: each index with one shape, or else each shape at what indices it has."""
+    try:
+        return _by_index(pattern, names, samples, fitter)
+    except Inexpressible:
+        found = staged(names, samples, fitter)
+        if found is None:
+            raise
+        return found
+
+
+def _by_index(pattern: str, names: list[str], samples: Sequence[Sample], fitter: Fitter) -> list[Derived]:
     present = {name: [s for s in samples if name in s.tensors] for name in names}
     names = sorted(names, key=lambda name: (-len(present[name]), numbers(name)))
     classes: list[tuple[tuple[Poly, ...], list[str]]] = []
@@ -182,22 +122,12 @@ def _counted(
         times = fitter.count(series)
         if times is None:
             raise Inexpressible(pattern, "how often it stands", series, counts=True)
-        name, depth = _literal(lists)
+        name, depth = literal(lists)
         levels = _levels(samples, lists, fitter, times, depth)
         last = next(i for i in range(len(lists) - 1, -1, -1) if lists[i])
         tied_to = samples[last].tensors[lists[last][0]].tied_to if tied else None
         found.append(Derived(name, shape, times, levels, tied_to and folded(tied_to)[0], tuple(lists[0])))
     return found
-
-
-def _literal(lists: list[list[str]]) -> tuple[str, list[int]]:
-    """The name with the numbers that never change written out, and the places of those that do."""
-    every = [name for mine in lists for name in mine]
-    indices = [numbers(name) for name in every]
-    varying = [place for place in range(len(indices[0])) if len({entry[place] for entry in indices}) > 1]
-    first, *pieces = NUMBER.split(every[0])
-    filled = ("{}" if place in varying else str(index) for place, index in enumerate(indices[0]))
-    return first + "".join(index + piece for index, piece in zip(filled, pieces, strict=True)), varying
 
 
 def _levels(

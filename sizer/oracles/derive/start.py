@@ -12,7 +12,7 @@ from sizer.oracles.compare import Found
 from sizer.oracles.derive.bounds import TooMuch
 from sizer.oracles.derive.builds import Builder, Refused
 from sizer.oracles.derive.expressions import Point, arguments
-from sizer.oracles.derive.groups import Derived, Sample
+from sizer.oracles.derive.folding import Derived, Sample
 from sizer.oracles.derive.points import Space, bare, divides
 from sizer.oracles.derive.trace import Record as Trace
 

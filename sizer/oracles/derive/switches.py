@@ -5,7 +5,7 @@ from __future__ import annotations
 from sizer.core.record import Record
 from sizer.oracles.derive.bounds import TooMuch
 from sizer.oracles.derive.builds import Refused
-from sizer.oracles.derive.groups import Sample, folded
+from sizer.oracles.derive.folding import Sample, folded
 from sizer.oracles.derive.start import Start, signature
 
 MAX_SWITCHES = 80

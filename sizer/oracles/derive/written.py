@@ -15,7 +15,7 @@ from sizer.core.walk import walk
 from sizer.errors import BadInput, clip
 from sizer.oracles.derive.closed import Closed
 from sizer.oracles.derive.expressions import evaluate
-from sizer.oracles.derive.groups import Derived, folded
+from sizer.oracles.derive.folding import Derived, folded
 from sizer.oracles.derive.written_sizes import Sizes
 
 HEAD = '''"""{title}, derived from the module by `sizer derive`.
