@@ -132,7 +132,7 @@ ERRORS = [
     ("user_modules:Nett", {}, "did you mean 'Net' or"),
     ("user_modules:CONSTANT", {}, "is of type int, not a class"),
     ("user_modules:number", {}, "returns an object of type int, not a torch.nn.Module"),
-    ("user_modules:Needs", {}, "needs width, depth, which have no default"),
+    ("user_modules:Needs", {}, "needs width, depth, without a default"),
     ("user_modules:Needs", {"width": 3}, "needs depth"),
     ("user_modules:Needs", {"widht": 3, "depth": 1}, "did you mean 'width'?"),
     ("user_modules:Net", {"d_modle": 3}, "did you mean 'd_model'?"),

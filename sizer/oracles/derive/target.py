@@ -178,8 +178,7 @@ def _bound(
     if missing:
         example = ", ".join(f'"{key}": 64' for key in missing[:4])
         raise BadInput(
-            f"{clip(name)} needs {', '.join(missing)}, which have no default; "
-            f"give them with --config '{{{example}}}'"
+            f"{clip(name)} needs {', '.join(missing)}, without a default; give with --config '{{{example}}}'"
         )
     values = {k: given[k] if k in given else plain(p.default) for k, p in named.items()}
     return {**values, **{k: v for k, v in given.items() if k not in named}}
