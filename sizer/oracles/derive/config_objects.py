@@ -45,7 +45,8 @@ def config_fields(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, A
     missing = [key for key in required if key not in given]
     if missing:
         raise BadInput(
-            f"{clip(name)}: its {kind.__name__} needs {', '.join(missing)}, without a default; give with --config"
+            f"{clip(name)}: its {kind.__name__} needs {', '.join(missing)}, without a default; "
+            "give with --config"
         )
     values: dict[str, Any] = {}
     for key in [*required, *defaults]:

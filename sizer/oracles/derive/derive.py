@@ -201,13 +201,13 @@ class _Derivation:
                 f"{clip(self.builder.target.name)}: {error.name}: {error.what} follows no expression of its "
                 f"arguments: {_shown(error, [])}"
             )
-        free = [n for n in self.begun.relevant if n not in self.space.fixed]
-        # What no move showed may hide behind another argument, such as the depth of an earlier stage.
-        guilty = [n for n in free if self.is_expressible_without([n], error, fitter)]
-        others = [n for n in free if n not in relevant]
-        if not guilty and self.is_expressible_without(others, error, fitter):
-            guilty = others
-        relevant = guilty or relevant
+        if not any(self.is_expressible_without([n], error, fitter) for n in relevant):
+            # What no move showed may hide behind a width, such as the depth of an earlier stage.
+            others = [n for n in self.begun.relevant if n not in self.space.fixed and n not in relevant]
+            guilty = [n for n in others if self.is_expressible_without([n], error, fitter)]
+            if not guilty and self.is_expressible_without(others, error, fitter):
+                guilty = others
+            relevant = guilty or relevant
         letter = min(relevant, key=lambda name: self.begun.blame(name))
         seen = f"{error.name}: {_shown(error, relevant)}"
         self.fix([letter], "it enters in a way that has no expression here", seen)

@@ -21,6 +21,8 @@ MAX_DENOMINATOR = 64
 MAX_COLUMNS = 48
 FEWEST = 4
 MOST_ARGUMENTS = 6
+# An argument with a larger value is a width.
+MOST_LAYERS = 128
 # The fewest values of a count that make a rhythm: two may be a switch.
 RHYTHM = 3
 
@@ -114,7 +116,7 @@ class Fitter:
         if found is None:
             found = self._every(series, relevant)
         # A count that steps may not have stepped in any move.
-        return found if found is not None else self._every(series, _varying(series)[:MOST_ARGUMENTS])
+        return found if found is not None else self._every(series, _counting(series)[:MOST_ARGUMENTS])
 
     def _every(self, series: Series, relevant: Sequence[str]) -> Poly | None:
         """Every so many of an argument's repeats: `floor((L + 3)/4)`, times another count."""
@@ -170,7 +172,12 @@ class Fitter:
             library = [c for c in library if sum(p for m in c.terms for _, p in m if p > 0) <= 1]
         if len(rows) < len(library) + 1:
             return None
-        matrix = [[Fraction(self.value(c, point) or 0) for c in library] + [Fraction(v)] for point, v in rows]
+        columns = [[self.value(c, point) or 0 for c in library] for point, _ in rows]
+        # Points that are alike to the library and have different values are the quickest refusal.
+        known: dict[tuple[Number, ...], int] = {}
+        if any(known.setdefault(tuple(c), v) != v for c, (_, v) in zip(columns, rows, strict=True)):
+            return None
+        matrix = [[*map(Fraction, c), Fraction(v)] for c, (_, v) in zip(columns, rows, strict=True)]
         solution = _solved(matrix, len(library))
         if solution is None or any(c.denominator > MAX_DENOMINATOR for c in solution):
             return None
@@ -196,10 +203,15 @@ def _rhythms(names: Sequence[str]) -> Iterator[tuple[str, Poly]]:
         yield name, raised((symbol(name) - symbol(offset)) / symbol(period))
 
 
-def _varying(series: Series) -> list[str]:
-    """The arguments that have different values in a series."""
+def _counting(series: Series) -> list[str]:
+    """The arguments that have different values in a series, all of them such as a count has."""
     first = series[0][0]
-    return [name for name in first if any(point[name] != first[name] for point, _ in series)]
+    return [
+        name
+        for name in first
+        if any(point[name] != first[name] for point, _ in series)
+        and all(point[name] <= MOST_LAYERS for point, _ in series)
+    ]
 
 
 def _distinct(series: Series) -> list[tuple[Point, int]]:
