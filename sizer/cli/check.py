@@ -12,10 +12,10 @@ from sizer.cli.options import write
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--config", metavar="FILE", help="A sizer.toml, or a pyproject.toml with [tool.sizer].")
 @click.option("--update", is_flag=True, help="Write the totals that are found; comments and layout stay.")
-@click.option("--format", "form", default="text", metavar="NAME", help="text, json, github, junit.")
+@click.option("--format", "form", metavar="NAME", help="text, json, github, junit.")
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("-q", "--quiet", is_flag=True, help="Print one word alone: ok, or how many differ.")
-def command(names: tuple[str, ...], config: str | None, update: bool, form: str, quiet: bool) -> int:
+def command(names: tuple[str, ...], config: str | None, update: bool, form: str | None, quiet: bool) -> int:
     """Check the totals that a repository expects of its models, for CI.
 
     The models and their totals stand in sizer.toml (docs/ci.md), and sizer.lock lists their tensors.
@@ -28,7 +28,7 @@ def command(names: tuple[str, ...], config: str | None, update: bool, form: str,
     """
     from sizer.report import check
 
-    shown, answer = check.rendered(config, names, update=update, form=form)
+    shown, answer = check.rendered(config, names, update=update, form=form or "text")
     write(answer.value if quiet else shown)
     for line in answer.talk:
         click.echo(f"sizer: {line}", err=True)
