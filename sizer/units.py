@@ -61,8 +61,10 @@ def in_unit(number: int, unit: str) -> str:
 def parse_bytes(text: str) -> int | None:
     """Bytes of a text such as `40GiB`, `24 GB` or `1000`; nothing where it is none.
 
-    >>> parse_bytes("40GiB"), parse_bytes("1.5 GB"), parse_bytes("7 apples")
-    (42949672960, 1500000000, None)
+    Of `79.65 GiB` a fraction of a byte is left over and dropped; `1.5` alone is no number of bytes.
+
+    >>> parse_bytes("40GiB"), parse_bytes("1.5 GB"), parse_bytes("7 apples"), parse_bytes("1.5")
+    (42949672960, 1500000000, None, None)
     """
     from fractions import Fraction
 
@@ -74,16 +76,19 @@ def parse_bytes(text: str) -> int | None:
     if unit not in scales or len(digits) > 40:
         return None
     try:
-        return int(Fraction(digits.replace(",", "").replace("_", "")) * scales[unit])
+        number = Fraction(digits.replace(",", "").replace("_", "")) * scales[unit]
     except (ValueError, ZeroDivisionError):
         return None
+    return None if scales[unit] == 1 and number.denominator != 1 else int(number)
 
 
 def parse_count(text: str) -> int | None:
-    """A number such as `7B`, `1.5T`, `1e22` or `124,439,808`; nothing where it is none.
+    """A whole number such as `7B`, `1.5T`, `1e22` or `124,439,808`; nothing where it is none.
 
     >>> parse_count("7B"), parse_count("124,439,808"), parse_count("5.76e23"), parse_count("many")
     (7000000000, 124439808, 576000000000000000000000, None)
+    >>> parse_count("1.5K"), parse_count("1.5")
+    (1500, None)
     """
     import re
     from fractions import Fraction
@@ -93,7 +98,8 @@ def parse_count(text: str) -> int | None:
     match = re.fullmatch(r"(-?[0-9]{1,400}(?:\.[0-9]{0,30})?)(?:e\+?([0-9]{1,3}))?([kmbgt]?)", plain)
     if match is None:
         return None
-    return int(Fraction(match[1]) * 10 ** int(match[2] or 0) * scales[match[3]])
+    number = Fraction(match[1]) * 10 ** int(match[2] or 0) * scales[match[3]]
+    return int(number) if number.denominator == 1 else None
 
 
 def share(part: int, whole: int) -> str:

@@ -51,7 +51,9 @@ def number(text: str | None, option: str) -> int | None:
 
     found = parse_count(text)
     if found is None or found <= 0:
-        raise InvalidConfig(f"{option} = {clip(text)} is no number above zero; write 300B, 15T or 5.76e23")
+        raise InvalidConfig(
+            f"{option} = {clip(text)} is no whole number above zero; write 300B, 15T or 5.76e23"
+        )
     return found
 
 

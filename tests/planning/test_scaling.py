@@ -98,7 +98,7 @@ def test_the_same_loss_for_less() -> None:
         (("--flops", "1e22", "--params", "1B"), "one of the two"),
         (("--flops", "1e22", "--tokens", "1T"), "--tokens goes with a size"),
         (("--params", "1B", "--model", "gpt2-small"), "both say a size"),
-        (("--flops", "-3"), "no number above zero"),
+        (("--flops", "-3"), "no whole number above zero"),
         (("--flops", "1e300"), "not between 1 and 1e40"),
         (("--flops", "1e22", "--law", "chincila"), "did you mean"),
         (("--flops", "1e22", "--plot", "x.txt"), "no picture"),
