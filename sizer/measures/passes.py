@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sizer.core.config import check_size
 from sizer.core.dims import Dim
 from sizer.core.record import Record
-from sizer.errors import InvalidConfig
 
 
 class Pass(Record):
@@ -155,9 +155,4 @@ def check_positive(**sizes: Dim | None) -> None:
     sizer.errors.InvalidConfig: seq_len = 0 is zero; it must be at least 1
     """
     for name, size in sizes.items():
-        if isinstance(size, bool | float | str):
-            raise InvalidConfig(f"{name} = {size!r} is not a whole number")
-        if isinstance(size, int) and size <= 0:
-            raise InvalidConfig(
-                f"{name} = {size} is {'negative' if size < 0 else 'zero'}; it must be at least 1"
-            )
+        check_size(name, size)

@@ -9,6 +9,7 @@ from sizer.core.dims import Dim
 from sizer.core.record import Record
 from sizer.core.tree import Op, Param
 from sizer.errors import InvalidConfig, UnknownName
+from sizer.measures.passes import check_positive
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -52,9 +53,7 @@ def published(
     """
     if name not in FORMULAS:
         raise UnknownName("published formula", name, FORMULAS, hint=", ".join(FORMULAS))
-    for label, value in (("batch_size", batch_size), ("seq_len", seq_len), ("gpus", gpus)):
-        if value <= 0:
-            raise InvalidConfig(f"{label} = {value} is not a positive number")
+    check_positive(batch_size=batch_size, seq_len=seq_len, gpus=gpus)
     return FORMULAS[name](model, batch_size, seq_len, checkpointing, gpus)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sizer.core.config import check_size
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.cache_dtypes import block
@@ -159,9 +160,6 @@ def known_name(kind: str, name: str, known: tuple[str, ...]) -> None:
 def check_counts(most: int, **given: int | None) -> None:
     """Refuse what is no number of things, or more than any run has."""
     for name, value in given.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise InvalidConfig(f"{name} = {value} is not a positive whole number")
-        if value > most:
+        check_size(name, value)
+        if value is not None and value > most:
             raise InvalidConfig(f"{name} = {value} is more than {most:,}, the most that is looked at")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from sizer.core.config import check_size
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.planning.demand import Demand
@@ -143,8 +144,7 @@ def _possible(job: Job, fixed: Choices, gpus: int | None) -> None:
     for name in ("tp", "pp", "cp", "dp"):
         degree = getattr(fixed, name)
         if degree is not None:
-            if degree <= 0:
-                raise InvalidConfig(f"{name} = {degree} is not a positive whole number")
+            check_size(name, degree)
             product, text = product * degree, [*text, f"{name} = {degree}"]
     if gpus is not None and gpus % product:
         whole = f" = {product}" if len(text) > 1 else ""

@@ -95,8 +95,8 @@ def test_the_closed_form_of_gpt2() -> None:
 
 
 BAD = [
-    ({"batch_size": 0}, "batch_size = 0 is not a positive number"),
-    ({"seq_len": -1}, "seq_len = -1 is not a positive number"),
+    ({"batch_size": 0}, "batch_size = 0 is zero; it must be at least 1"),
+    ({"seq_len": -1}, "seq_len = -1 is negative; it must be at least 1"),
     ({"precision": "fp33"}, "did you mean 'fp32'"),
     ({"attention": "flahs"}, "did you mean 'flash'"),
     ({"checkpointing": "ful"}, "did you mean 'full'"),

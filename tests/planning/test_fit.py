@@ -201,7 +201,7 @@ def test_degrees_multiply_to_the_gpus() -> None:
 
 
 BAD = [
-    (["--gpus", "0"], ["gpus = 0 is not a positive whole number"]),
+    (["--gpus", "0"], ["gpus = 0 is zero; it must be at least 1"]),
     (["--gpus", "-4"], ["gpus = -4"]),
     (["--gpus", "99999999999"], ["gpus = 99999999999 is more than"]),
     (["--gpus", "8", "--tp", "3"], ["gpus = 8 is not what tp = 3 multiply to", "use gpus = 9"]),

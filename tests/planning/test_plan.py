@@ -235,7 +235,7 @@ BAD = [
     (["--max-gpus", "-3"], ["max_gpus = -3"]),
     (["--max-gpus", "999999999"], ["max_gpus = 999999999"]),
     (["--gpus", "8", "--tp", "3"], ["gpus = 8 is no multiple of tp = 3"]),
-    (["--gpus", "8", "--tp", "0"], ["tp = 0 is not a positive"]),
+    (["--gpus", "8", "--tp", "0"], ["tp = 0 is zero"]),
     (["--gpus", "8", "--for", "speed"], ["no objective named 'speed'"]),
     (["--gpus", "8", "--for", "concurrency", "--mode", "train"], ["concurrency is of serving"]),
     (["--gpus", "8", "--zero", "2"], ["zero = 2 is of training"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.classic import ClassicConfig, classic
 from sizer.architectures.decoders.classic_names import STYLES
-from sizer.architectures.decoders.reading import MAX_LISTED_LAYERS, rotary_width, whole
+from sizer.architectures.decoders.reading import MAX_LISTED_LAYERS, positive, rotary_width, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, clip
@@ -32,14 +32,7 @@ def _width(hf: HFConfig) -> dict[str, Any]:
 
 def _older_share(hf: HFConfig, default: float) -> float:
     """The rotary share of a head, under the name it had before `rope_parameters`."""
-    return _number(hf, "rotary_pct") if hf.given("rotary_pct") else default
-
-
-def _number(hf: HFConfig, key: str) -> float:
-    value = hf[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10**6:
-        raise InvalidConfig(f"{key} = {clip(repr(value))} is not a positive number")
-    return value
+    return positive("rotary_pct", hf["rotary_pct"]) if hf.given("rotary_pct") else default
 
 
 def _gpt_neox(hf: HFConfig) -> Reading:
@@ -52,7 +45,10 @@ def _gpt_neox_japanese(hf: HFConfig) -> Reading:
     return _reading(
         "gpt_neox_japanese",
         hf,
-        d_ff=int(whole(hf, "hidden_size") * _number(hf, "intermediate_multiple_size")),
+        d_ff=int(
+            whole(hf, "hidden_size")
+            * positive("intermediate_multiple_size", hf["intermediate_multiple_size"])
+        ),
         d_rotary=rotary_width(hf, default=_older_share(hf, 1.0)),
         qkv_bias=False,
         o_bias=False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward
 from sizer.architectures.decoders.decoder_names import LLAMA, Names
-from sizer.architectures.decoders.reading import activation, listed_layers, optional, whole
+from sizer.architectures.decoders.reading import activation, listed_layers, optional, positive, whole
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
@@ -226,24 +226,23 @@ def _nemotron_nas(hf: HFConfig) -> Reading:
     def kv_heads(part: Mapping[str, Any]) -> int:
         if part.get("num_key_value_heads") is not None:
             return int(part["num_key_value_heads"])
-        return int(divide(n_heads, _positive(part, "n_heads_in_group"), names="n_heads / n_heads_in_group"))
+        return int(
+            divide(
+                n_heads,
+                positive("n_heads_in_group", part.get("n_heads_in_group")),
+                names="n_heads / n_heads_in_group",
+            )
+        )
 
     def width(part: Mapping[str, Any]) -> int:
         if part.get("intermediate_size") is not None:
             return int(part["intermediate_size"])
-        multiplier = round(_positive(part, "ffn_mult"), 6)
+        multiplier = round(positive("ffn_mult", part.get("ffn_mult")), 6)
         return int(round_up(int(2 * multiplier * d_model / 3), 256))
 
     heads, attentions = _listed([b["attention"] for b in blocks], kv_heads)
     widths, mlps = _listed([b["ffn"] for b in blocks], width)
     return _reading(hf, heads, widths, attentions, mlps)
-
-
-def _positive(part: Mapping[str, Any], key: str) -> Any:
-    value = part.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MAX_MULTIPLIER:
-        raise InvalidConfig(f"block_configs: {key} = {clip(repr(value))} is not a positive number")
-    return value
 
 
 def _listed(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sizer.architectures.decoders.decoder import DecoderConfig
 from sizer.architectures.registry import Reading
 from sizer.core.config import size_names
-from sizer.core.dims import round_up
+from sizer.core.dims import MAX_SIZE, round_up
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, clip
 
@@ -66,6 +66,13 @@ def whole(hf: HFConfig, key: str) -> int:
     value = hf[key]
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidConfig(f"{key} = {clip(repr(value))} is not a positive whole number")
+    return value
+
+
+def positive(key: str, value: Any) -> Any:
+    """A value of the file that must be a positive number, such as a multiplier of a width."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_SIZE:
+        raise InvalidConfig(f"{key} = {clip(repr(value))} is not a positive number")
     return value
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.decoders.reading import positive
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
 from sizer.architectures.multimodal.model import multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
@@ -14,7 +15,6 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import buffer
 from sizer.core.tree import Axis, Module
-from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -89,10 +89,8 @@ def _musicflamingo(hf: HFConfig) -> Reading:
     theta = rope.get("rope_theta", hf.get("rope_theta", 1200.0))
     fraction = rope.get("partial_rotary_factor", hf.get("partial_rotary_factor", 0.2))
     width, rows = hf.get("head_dim") or audio["hidden_size"], hf.get("max_position_embeddings") or theta
-    for key, value in (("partial_rotary_factor", fraction), ("max_position_embeddings", rows)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise InvalidConfig(f"{key} = {clip(repr(value))} is not a positive number")
-    rotary = int(width * fraction)
+    positive("max_position_embeddings", rows)
+    rotary = int(width * positive("partial_rotary_factor", fraction))
     return _read(
         hf,
         "musicflamingo",

@@ -9,6 +9,7 @@ from sizer.core.dims import Dim
 from sizer.core.poly import symbol
 from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
+from sizer.measures.passes import check_positive
 from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.run import SHOWN, Run
 from sizer.measures.step.tape import Tape
@@ -46,9 +47,7 @@ class Settings:
         offload: str = "none",
         loss_chunks: int = 1,
     ) -> None:
-        for name, length in (("batch_size", batch_size), ("seq_len", seq_len)):
-            if isinstance(length, int) and (isinstance(length, bool) or length <= 0):
-                raise InvalidConfig(f"{name} = {length} is not a positive number")
+        check_positive(batch_size=batch_size, seq_len=seq_len)
         if precision not in PRECISIONS:
             raise UnknownName("precision", precision, PRECISIONS, hint=", ".join(PRECISIONS))
         if attention not in KERNELS:
