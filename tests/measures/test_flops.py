@@ -337,6 +337,12 @@ def test_bad_input(sizer_cli: Run, args: list[str], fragments: list[str]) -> Non
     assert [text for text in fragments if text not in err] == []
 
 
+def test_the_tokens_of_a_stream_are_one_or_more(sizer_cli: Run) -> None:
+    code, out, err = sizer_cli("flops", "llava-1.5-7b", "--stream", "image=0")
+
+    assert (code, out, err) == (2, "", "sizer: image = 0 is zero; it must be at least 1\n")
+
+
 def test_kernels_that_an_architecture_cannot_use() -> None:
     with pytest.raises(sizer.SizerError, match="has no attention"):
         sizer.load({"model_type": "mamba"}).flops(attention="flash")

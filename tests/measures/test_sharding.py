@@ -70,6 +70,17 @@ def test_stage_3_rounds_each_tensor_up() -> None:
     assert by_rank(model.shards("deepspeed", dp=7, zero=3)) == [expected] * 7
 
 
+def test_a_tied_head_stands_on_the_last_stage_again_and_its_tied_bias_does_not() -> None:
+    # BertForPreTraining by hand, with the vocabulary of 30,522 padded to 239 · 128 = 30,592 rows.
+    layers, vocab, d = 6 * 7_087_872, 30_592, 768
+    embeddings = (vocab + 512 + 2 + 2) * d
+    heads = (d * d + d) + (d * d + 3 * d) + (vocab * d + vocab) + (2 * d + 2)
+
+    found = by_rank(sizer.load("bert-base", cls="BertForPreTraining").shards("megatron", pp=2))
+
+    assert found == [embeddings + layers, layers + heads]
+
+
 def test_stages_1_and_2_pad_one_buffer() -> None:
     # stage_1_and_2.py: padded to 2 · dp. 124,439,808 = 2 · 7 · 8,888,557 + 10.
     found = sizer.load("gpt2-small").shards("deepspeed", dp=7, zero=2).ranks[0]
