@@ -55,10 +55,10 @@ def test_read(data: bytes) -> None:
 
 @pytest.mark.parametrize(("text", "name", "fragments"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_bad(text: str, name: str, fragments: list[str]) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(sizer.SizerError) as caught:
         from_text(text, name=name)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     message = str(caught.value)
     assert len(message) < 1200
     assert "\n" not in message
