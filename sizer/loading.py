@@ -14,6 +14,12 @@ from sizer.model import Model
 from sizer.sources.config_text import config_in, decoded, read_text
 from sizer.sources.hub.target import is_hub
 
+# Endings of files of configurations and weights; no preset has one.
+_FILES = (
+    *(".json", ".toml", ".yaml", ".yml", ".safetensors", ".gguf", ".onnx"),
+    *(".bin", ".pt", ".pth", ".ckpt", ".h5", ".npz", ".msgpack"),
+)
+
 
 def load(
     target: str | os.PathLike[str] | Mapping[str, Any], *, cls: str | None = None, **overrides: Any
@@ -40,7 +46,7 @@ def load(
     path = os.fspath(target)
     if is_hub(path) or os.path.exists(path):
         return from_path(path, cls=cls, overrides=overrides)
-    if path.endswith((".json", ".toml")) or path.startswith((".", "/", "~")):
+    if path.lower().endswith(_FILES) or path.startswith((".", "/", "~")) or path.count("/") > 1:
         raise BadInput(f"there is no file {clip(path)!r}")
     return from_preset(path, cls=cls, overrides=overrides)
 

@@ -90,6 +90,10 @@ def test_answer_holds(sizer_cli: Run, args: list[str], fragments: list[str]) -> 
 BAD = [
     (["count", "gtp2"], ["no preset named 'gtp2'", "did you mean", "gpt2", "sizer presets list"]),
     (["count", "--preset", "gpt-4"], ["not public"]),
+    (["count", "model.safetensors"], ["there is no file 'model.safetensors'"]),
+    (["count", "models/our/7b"], ["there is no file 'models/our/7b'"]),
+    (["count", "meta-llama/Meta-Llama-3-8B"], ["the preset 'llama-3-8b' is near", "--hub"]),
+    (["count", "gpt2", "--class", "GPT2LMHead"], ["no class named 'GPT2LMHead'"]),
     (["cuont", "gpt2"], ["no command named 'cuont'", "did you mean 'count'"]),
     (["count"], ["name one model"]),
     (["count", "gpt2", "--preset", "gpt2"], ["give one"]),

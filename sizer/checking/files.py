@@ -14,7 +14,7 @@ from sizer.sources.config_text import read_text
 NAMES = ("sizer.toml", "pyproject.toml")
 MOST_ENTRIES = 10_000
 _HEADER = re.compile(r"\s*\[\[\s*(?:tool\s*\.\s*sizer\s*\.\s*)?model\s*\]\]")
-_EXAMPLE = '[[model]] with preset = "gpt2-small"'
+_EXAMPLE = '[[model]] and preset = "gpt2-small"'
 
 
 class Wrong(Record):
@@ -96,7 +96,7 @@ def _in_folder(folder: str) -> str | None:
 
 def _nothing(folder: str) -> str:
     raise BadInput(
-        f"no sizer.toml in {clip(folder)}, and no [tool.sizer] in a pyproject.toml; write one with {_EXAMPLE}"
+        f"no sizer.toml in {clip(folder)}, and no [tool.sizer] in a pyproject.toml; write one that says {_EXAMPLE}"
     )
 
 

@@ -138,11 +138,12 @@ class HFConfig(Mapping[str, Any]):
                 f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
                 f"not know; --class {usual_class(self._record)} counts it as a {self.model_type}"
             )
+        known = [c for cs in self._record.get("classes", {}).values() for c in cs]
         raise UnknownName(
             "class",
             self.cls,
-            [c for cs in self._record.get("classes", {}).values() for c in cs],
-            hint=f"known for {self.model_type}",
+            known,
+            hint=f"a {self.model_type} has {', '.join(known[:8])}" if known else f"of a {self.model_type}",
         )
 
     @property

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from sizer.core.record import Record
-from sizer.errors import BadInput, SizerError, UnknownName, clip
+from sizer.errors import BadInput, SizerError, UnknownName, clip, nearest
 
 # What a model may be: by what its tokens see, by whether each visits all of it, by what it remembers.
 KINDS = ("decoder", "encoder", "seq2seq", "vision", "multimodal", "dense", "moe", "recurrent", "hybrid")
@@ -265,8 +265,11 @@ def _unknown(name: str) -> SizerError:
         )
     from sizer.sources.hub.target import is_repository
 
+    known = [known_name for p in presets() for known_name in (p.name, *p.aliases)]
     if is_repository(name):
         hint = f"to look for it on the Hugging Face Hub, add --hub or write hub:{clip(name)}"
+        near = nearest(name.rpartition("/")[2], known, 1)
+        if near:
+            hint = f"the preset {near[0]!r} is near; {hint}"
         return UnknownName("preset", name, (), hint=hint)
-    known = [known_name for p in presets() for known_name in (p.name, *p.aliases)]
     return UnknownName("preset", name, known, hint="sizer presets list")
