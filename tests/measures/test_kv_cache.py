@@ -13,6 +13,7 @@ from conftest import ROOT
 import sizer
 from sizer.architectures.registry import HF_MODULES
 from sizer.measures.cache_budget import fit
+from sizer.measures.cache_dtypes import token_bytes
 from sizer.measures.cache_policies import POLICIES
 from sizer.measures.closed_forms import cache_forms
 from sizer.measures.kv_cache import Setup, kept
@@ -216,6 +217,15 @@ def test_a_budget_and_a_cache_agree() -> None:
         assert model.kv_cache(2, tokens + 1, policy=policy).stored_bytes > 3 * GIB
 
 
+def test_sequences_that_a_budget_holds() -> None:
+    # 8,192 tokens of Llama-3-8B keep 2 · 8 · 128 · 2 · 32 · 8,192 bytes, one GiB.
+    found = fit(
+        kept(sizer.load("llama-3-8b").rows()), Setup(1, 8192, 8192, "bf16"), "architecture", 7 * GIB // 2
+    )
+
+    assert (found.sequences, found.concurrency, found.tokens) == (3, 3.5, 28672)
+
+
 def test_a_model_without_a_cache_fits_anywhere() -> None:
     found = fit(kept(sizer.load("bert-base").rows()), Setup(1, 10, 10, "bf16"), "architecture", 1)
 
@@ -274,6 +284,15 @@ def test_bad_input(sizer_cli: Run, args: list[str], fragments: list[str]) -> Non
 def test_blocks_that_do_not_come_out_even_are_refused() -> None:
     with pytest.raises(sizer.SizerError, match="q8_0 stores 32 elements together"):
         llama(num_key_value_heads=1, head_dim=80).kv_cache(dtype="q8_0")
+
+
+def test_deepseeks_layout_is_of_its_latent_and_of_index_keys_alone() -> None:
+    # vLLM, flashmla_sparse.py: 512 in fp8, 4 scales in fp32, 64 in bf16; an index key in fp8 and its scale.
+    assert token_bytes(576, "fp8_ds_mla", heads=None, latent=True) == 512 + 4 * 4 + 64 * 2
+    assert token_bytes(128, "fp8_ds_mla", heads=None) == 128 + 4
+    for elements, heads, latent in ((320, None, True), (576, 8, False), (1024, 8, False), (100, None, False)):
+        with pytest.raises(sizer.SizerError, match="latent of 576"):
+            token_bytes(elements, "fp8_ds_mla", heads=heads, latent=latent)
 
 
 def test_the_document(sizer_cli: Run) -> None:

@@ -89,6 +89,15 @@ def test_optimizer_state(optimizer: str, expected: int) -> None:
     assert optimizer_named(optimizer).state(Weight((1024, 4096), 1, 4, True)) == expected
 
 
+def test_small_tensors_keep_32_bits_under_8_bit_adam() -> None:
+    # bitsandbytes, optim/optimizer.py: two states in fp32 where `p.numel() < 4096`.
+    from sizer.measures.optimizers import Weight, optimizer_named
+
+    state = optimizer_named("adamw-8bit").state
+    assert state(Weight((4095,), 1, 2, False)) == 2 * 4 * 4095
+    assert state(Weight((4096,), 1, 2, False)) == 2 * (4096 + 4 * 16)
+
+
 def test_sixteen_bytes_a_parameter() -> None:
     # Mixed precision with Adam (Rajbhandari et al. 2019, arXiv:1910.02054): 2 + 2 + 12 bytes.
     model = sizer.load("gpt2-small")

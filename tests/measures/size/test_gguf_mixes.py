@@ -55,6 +55,14 @@ def test_bits_a_weight_as_llama_cpp_states_them(llama: Any, quant: str, bits: fl
     assert found.label == "exact"
 
 
+@pytest.mark.parametrize(("imatrix", "kept"), [(True, "iq3_xxs"), (False, "iq3_s")])
+def test_values_of_many_heads_follow_the_importance_matrix(imatrix: bool, kept: str) -> None:
+    # llama-quant.cpp, MOSTLY_IQ3_XXS: below four heads a group, `!has_imatrix ? IQ3_S : IQ3_XXS`.
+    found = sizer.load("llama-2-7b").size(quant="iq3_xxs", container="gguf", imatrix=imatrix)
+
+    assert {t.dtype for t in found.tensors() if t.name.endswith("attn_v.weight")} == {kept}
+
+
 def test_llama_70b_as_a_log_states_it() -> None:
     # ollama/ollama PR #6279: 37.22 GiB, 4.53 bits a weight.
     found = sizer.load("llama-3-70b").size(quant="q4_0")

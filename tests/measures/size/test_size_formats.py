@@ -23,6 +23,13 @@ def parts(quant: str, m: int, k: int, dtype: str = "bf16") -> dict[str, tuple[tu
     return {part.ending: (part.shape, part.dtype) for part in packed}
 
 
+@pytest.mark.parametrize(("m", "k"), [(64, 100), (100, 64)])
+def test_gptq_packs_32_of_both_sides(m: int, k: int) -> None:
+    # AutoGPTQ, qlinear_cuda.py: 3-bit words and zero points are packed 32 at a time.
+    with pytest.raises(sizer.SizerError, match="packs 32 inputs and 32 outputs"):
+        parts("gptq-int4-g-1", m, k)
+
+
 def total(quant: str, m: int, k: int) -> int:
     return sum(bytes_of(shape, dtype) for shape, dtype in parts(quant, m, k).values())
 
