@@ -96,7 +96,8 @@ def _in_folder(folder: str) -> str | None:
 
 def _nothing(folder: str) -> str:
     raise BadInput(
-        f"no sizer.toml in {clip(folder)}, and no [tool.sizer] in a pyproject.toml; write one that says {_EXAMPLE}"
+        f"no sizer.toml in {clip(folder)}, and no [tool.sizer] in a pyproject.toml; "
+        f"write one that says {_EXAMPLE}"
     )
 
 

@@ -60,7 +60,8 @@ def record_of(model_type: str) -> Mapping[str, Any]:
     """What transformers assumes for a model type: defaults, aliases, nested types, classes."""
     line = _lines().get(model_type)
     if line is None:
-        raise UnknownName("model type", model_type, _lines(), hint="sizer count --with torch asks transformers")
+        hint = "sizer count --with torch asks transformers"
+        raise UnknownName("model type", model_type, _lines(), hint=hint)
     record: dict[str, Any] = json.loads(line)
     if "same_as" in record:
         # A type that is another under a name, and with defaults, of its own.
