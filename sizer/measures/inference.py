@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim, divide
 from sizer.core.poly import Poly, as_poly
 from sizer.core.record import Record
-from sizer.core.tree import Buffer, Param
+from sizer.core.tree import Param
 from sizer.core.walk import Row, walk
 from sizer.dtypes import bits
 from sizer.errors import InvalidConfig
 from sizer.measures.kv_cache import kv_cache
-from sizer.measures.standing import OLD_MASKS
+from sizer.measures.standing import buffer_bytes
 from sizer.measures.step.simulate import Settings, infer
 from sizer.measures.step.whole import blocks
 
@@ -150,9 +150,8 @@ def _weights(rows: Sequence[Row], width: int) -> tuple[Dim, Dim]:
     buffers: Dim = 0
     for row in rows:
         leaf = row.leaf
-        if isinstance(leaf, Buffer) and leaf.tied_to is None and not row.name.endswith(OLD_MASKS):
-            buffers = buffers + 4 * row.numel * row.copies
-        elif isinstance(leaf, Param) and leaf.tied_to is None:
+        buffers = buffers + buffer_bytes(row)
+        if isinstance(leaf, Param) and leaf.tied_to is None:
             weights = weights + row.numel * row.copies
     if width % 8 == 0:
         return weights * (width // 8), buffers

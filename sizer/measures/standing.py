@@ -12,11 +12,10 @@ from sizer.measures.lora import adapters
 from sizer.measures.optimizers import Optimizer, Weight, step_place
 from sizer.measures.registered import registered
 from sizer.measures.step.simulate import Settings
+from sizer.measures.tensors import OLD_MASKS
 
 # Buffers are kept in this type whatever that of the weights: rotary frequencies, masks.
 BUFFER_BYTES = 4
-# The masks that GPT-2's published files carry are no part of today's modules.
-OLD_MASKS = ("attn.bias", "attn.masked_bias")
 
 
 class Standing(Record):
@@ -60,8 +59,7 @@ def standing(
     }
     for row in ordered:
         leaf = row.leaf
-        if isinstance(leaf, Buffer) and leaf.tied_to is None and not row.name.endswith(OLD_MASKS):
-            buffers = buffers + row.numel * row.copies * buffer_bytes(row.name)
+        buffers = buffers + buffer_bytes(row)
         if not isinstance(leaf, Param) or leaf.tied_to is not None:
             continue
         # Routers that choose by groups are kept in fp32.
@@ -89,9 +87,11 @@ def standing(
     return Standing(weights + added, buffers, gradients, state, trained, added)
 
 
-def buffer_bytes(name: str) -> int:
-    """Bytes of an element of a buffer: places and types are whole numbers of 64 bits."""
-    return 8 if name.endswith("_ids") else BUFFER_BYTES
+def buffer_bytes(row: Row) -> Dim:
+    """Bytes of a row of buffers in memory; places and types are whole numbers of 64 bits."""
+    if not isinstance(row.leaf, Buffer) or row.leaf.tied_to is not None or row.name.endswith(OLD_MASKS):
+        return 0
+    return row.numel * row.copies * (8 if row.name.endswith("_ids") else BUFFER_BYTES)
 
 
 def _frozen(name: str, frozen: Sequence[str]) -> bool:

@@ -10,6 +10,9 @@ from sizer.core.dims import Dim
 from sizer.core.tree import Buffer, Param
 from sizer.core.walk import Row, indices_of, name_at
 
+# Causal masks that old checkpoints carry and today's modules have not: ends of their names.
+OLD_MASKS = ("attn.bias", "attn.masked_bias", "att.mask")
+
 
 class Tensor(NamedTuple):
     """One tensor: its name and shape in a layout, and what it is.

@@ -36,11 +36,6 @@ class Difference(NamedTuple):
     theirs: str
 
 
-def is_old_mask(name: str) -> bool:
-    """Whether a buffer is a causal mask that old checkpoints carry and today's modules have not."""
-    return name.endswith(("attn.bias", "att.mask"))
-
-
 def compare(ours: Iterable[Tensor], theirs: Iterable[Found], *, level: str = "names") -> list[Difference]:
     """What differs between our tensors and those of the other side; nothing means equal."""
     mine, other = list(ours), list(theirs)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from sizer.core.record import Record
 from sizer.errors import UnknownName
-from sizer.oracles.compare import LEVELS, is_old_mask
+from sizer.measures.tensors import OLD_MASKS
+from sizer.oracles.compare import LEVELS
 from sizer.oracles.naming import folded, matched
 from sizer.oracles.sides import Item, Side
 
@@ -107,7 +108,7 @@ def _without_lone_buffers(
         lone = [
             i.name
             for i in items
-            if i.kind == "buffer" and i.name not in others and (is_old_mask(i.name) or not masks_alone)
+            if i.kind == "buffer" and i.name not in others and (i.name.endswith(OLD_MASKS) or not masks_alone)
         ]
         for name, members in folded(lone):
             count = f"{len(members):,} buffers {name} are" if len(members) > 1 else f"the buffer {name} is"

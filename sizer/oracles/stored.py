@@ -9,12 +9,12 @@ from typing import Any
 from sizer.checkpoint import Checkpoint
 from sizer.core.fold import fold
 from sizer.core.record import Record
-from sizer.measures.tensors import Tensor
+from sizer.measures.tensors import OLD_MASKS, Tensor
 from sizer.model import Model
 from sizer.oracles.compare import Difference, Found, compare, odd_dtypes
 
 # Buffers that some versions store and others make anew.
-REMADE = (".attn.bias", ".attention.bias", ".att.mask", "masked_bias", "inv_freq", "position_ids")
+REMADE = (*OLD_MASKS, ".attention.bias", "masked_bias", "inv_freq", "position_ids")
 MOST_NAMED = 6
 
 

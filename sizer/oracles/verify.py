@@ -8,6 +8,7 @@ from typing import Any
 from sizer.checkpoint import Checkpoint, load_checkpoint
 from sizer.core.record import Record
 from sizer.errors import UnknownName
+from sizer.measures.tensors import OLD_MASKS
 from sizer.model import Model
 from sizer.oracles import torch as oracle
 from sizer.oracles.compare import LEVELS, Difference, Found, compare, odd_dtypes
@@ -86,7 +87,9 @@ def compare_with(model: Model, theirs: Iterable[Found], *, level: str = "names")
     # The masks that old checkpoints carry are no part of today's modules.
     names = {tensor.name for tensor in found}
     ours = [
-        t for t in ours if t.kind == "param" or t.name in names or not t.persistent or not _is_mask(t.name)
+        t
+        for t in ours
+        if t.kind == "param" or t.name in names or not t.persistent or not t.name.endswith(OLD_MASKS)
     ]
     odd = odd_dtypes(found) if level == "names" else []
     return [*compare(ours, found, level=level), *odd]
@@ -117,10 +120,6 @@ def own_module(
 def _files(model: Model, files: Checkpoint, level: str, rules: Any, dtype: str | None) -> Comparison:
     found, notes = compare_stored(model, files, level=level, rules=rules, dtype=dtype or "")
     return Comparison(files.name, found, notes)
-
-
-def _is_mask(name: str) -> bool:
-    return name.endswith(("attn.bias", "att.mask"))
 
 
 def _is_remade(tensor: Any) -> bool:

@@ -7,13 +7,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from sizer.core.tree import Buffer, Op, Param
+from sizer.core.tree import Op, Param
 from sizer.measures.kv_cache import Kept as KeptState
 from sizer.measures.kv_cache import Setup, cache_of
 from sizer.measures.kv_cache import kept as kept_states
 from sizer.measures.memory import training
 from sizer.measures.optimizers import optimizer_named
-from sizer.measures.standing import OLD_MASKS, buffer_bytes, standing
+from sizer.measures.standing import buffer_bytes, standing
 from sizer.measures.step.simulate import Settings
 from sizer.planning import activations
 from sizer.planning.job import PRECISIONS, Job
@@ -68,11 +68,7 @@ class Demand:
     @cached_property
     def buffers(self) -> int:
         """Bytes of buffers: rotary frequencies, masks that are still kept."""
-        return sum(
-            row.numel * row.copies * buffer_bytes(row.name)
-            for row in self.rows
-            if isinstance(row.leaf, Buffer) and row.leaf.tied_to is None and not row.name.endswith(OLD_MASKS)
-        )
+        return sum(buffer_bytes(row) for row in self.rows)
 
     @cached_property
     def vocabulary(self) -> int:

@@ -207,6 +207,13 @@ def test_llama_cpp_pads_its_cells() -> None:
     assert model.kv_cache(1, 100, policy="llama.cpp").layers[0].reserved == 256
 
 
+def test_llama_cpp_keeps_one_input_less_of_a_convolution() -> None:
+    # llama-hparams.cpp, in fp32: n_embd_r = (d_conv - 1) · d_inner and n_embd_s = d_state · d_inner.
+    found = sizer.load("mamba-130m").kv_cache(1, 100, policy="llama.cpp")
+
+    assert found.stored_bytes == 24 * 4 * (3 * 1536 + 16 * 1536)
+
+
 def test_a_budget_and_a_cache_agree() -> None:
     model = sizer.load("llama-3-8b")
     kinds = kept(model.rows())

@@ -12,14 +12,13 @@ from sizer.measures.registered import registered
 from sizer.measures.size.floats import stacked_mxfp4
 from sizer.measures.size.formats import Format
 from sizer.measures.size.stored import Part, Piece, bytes_of
+from sizer.measures.tensors import OLD_MASKS
 
 if TYPE_CHECKING:
     from sizer.model import Model
 
 # The largest layouts published have some 210,000 tensors.
 MAX_TENSORS = 1_000_000
-# Masks of GPT-2's published files, which nothing writes today.
-OLD_MASKS = ("attn.bias", "attn.masked_bias")
 # Routers that transformers 5 makes as nn.Linear; the others are parameters of their own.
 _LINEAR_ROUTERS = ("shared_expert_gate", "router.layer", "router.classifier", "router.gate")
 # What transformers 5 does not pack when it loads a model, and keeps in 32 bits where the rest is fp16:
