@@ -151,14 +151,14 @@ def survives(path: Path, tree: ast.Module) -> bool:
 
 
 def tests_of(path: Path) -> list[str]:
-    """The tests named after a module or its folder first, then those of all measures."""
+    """A module's own examples, the tests named after it or its folder, then those of all measures."""
     words = {path.stem, path.parent.name} - {"core", "measures"}
     own = [
         str(test.relative_to(ROOT))
         for test in sorted((ROOT / "tests").rglob("test_*.py"))
         if any(word.rstrip("s") in test.stem for word in words) and "torch" not in test.stem
     ]
-    return [*own, *(test for test in GENERAL if test not in own)]
+    return [str(path.relative_to(ROOT)), *own, *(test for test in GENERAL if test not in own)]
 
 
 def main() -> None:
