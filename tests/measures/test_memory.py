@@ -89,6 +89,11 @@ def test_optimizer_state(optimizer: str, expected: int) -> None:
     assert optimizer_named(optimizer).state(Weight((1024, 4096), 1, 4, True)) == expected
 
 
+def test_places_and_types_of_an_encoder_are_64_bit_in_inference_too() -> None:
+    # transformers 5.24: the buffers of BertModel(BertConfig()) are int64 [1, 512], twice.
+    assert sizer.load("bert-base").memory(mode="infer").buffers_bytes == 2 * 512 * 8
+
+
 def test_small_tensors_keep_32_bits_under_8_bit_adam() -> None:
     # bitsandbytes, optim/optimizer.py: two states in fp32 where `p.numel() < 4096`.
     from sizer.measures.optimizers import Weight, optimizer_named
