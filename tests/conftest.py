@@ -17,12 +17,9 @@ settings.register_profile(
 settings.register_profile("long", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# Python itself imports what is in there.
-collect_ignore = ["offline"]
-
 ROOT = Path(__file__).parents[1]
-# What tests of derivation import where torch is, and no module of tests.
-collect_ignore = ["derive/user_modules.py"]
+# What Python itself imports, and what tests of derivation import where torch is: no modules of tests.
+collect_ignore = ["offline", "derive/user_modules.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

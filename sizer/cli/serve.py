@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
@@ -22,7 +23,13 @@ from sizer.errors import MissingExtra
     type=click.Path(exists=True, dir_okay=False),
     help="Ask for the bearer token in this file; or that in SIZER_TOKEN.",
 )
-@click.option("--cors", multiple=True, metavar="ORIGIN", help="Let pages from there ask; none unless given.")
+@click.option(
+    "--cors",
+    "cors_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let pages from there ask; none unless given.",
+)
 @click.option("--max-body", type=click.IntRange(min=1), default=16_000_000, show_default=True, help="Bytes.")
 @click.option("--deadline", type=click.FloatRange(0.1, 600), default=10, show_default=True, help="Seconds.")
 @click.option(
@@ -54,19 +61,12 @@ def command(
     host: str,
     port: int,
     workers: int,
-    root_path: str,
     proxy: str,
+    grace: int,
     token_file: str | None,
-    cors: tuple[str, ...],
-    max_body: int,
-    deadline: float,
-    heavy_deadline: float,
-    client_timeout: float,
     memory: str,
     cache: str,
-    calculators: int,
-    grace: int,
-    access_log: bool,
+    **settings: Any,
 ) -> None:
     """Answer over HTTP what the commands answer here: /v1/count, /v1/memory, …; /docs says how.
 
@@ -83,17 +83,10 @@ def command(
     from sizer.service import server
     from sizer.service.settings import Settings
 
-    settings = Settings(
-        root_path=root_path,
-        cors_origins=cors,
+    found = Settings(
         token_file=token_file or "",
-        max_body=max_body,
-        deadline=deadline,
-        heavy_deadline=heavy_deadline,
-        client_timeout=client_timeout,
         memory=byte_count(memory, "--memory") or 0,
-        calculators=calculators,
         cache=byte_count(cache, "--cache") or 0,
-        access_log=access_log,
+        **settings,
     )
-    sys.exit(server.run(settings, host=host, port=port, workers=workers, grace=grace, proxy=proxy))
+    sys.exit(server.run(found, host=host, port=port, workers=workers, grace=grace, proxy=proxy))

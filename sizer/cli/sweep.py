@@ -79,15 +79,19 @@ def command(
         return answered(answer, form, table_format, verbose)
     if explain:
         click.echo("\n".join(f"sizer: {line}" for line in report.explained(grid)), err=True)
+    return _talk(_streamed(grid, "jsonl" if form == "json" else "csv", scheduler))
+
+
+def _streamed(grid: Any, kind: str, scheduler: str | None) -> tuple[int, int]:
+    """Write the points as they come: how many, and how many of them are wrong."""
     try:
         out = sys.stdout.buffer
-        kind = "jsonl" if form == "json" else "csv"
         seen = report.stream(grid, kind, out, scheduler=scheduler, progress=_progress())
         out.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise ClosedPipe from None
-    return _talk(seen)
+    return seen
 
 
 def _split(words: tuple[str, ...]) -> tuple[str | None, dict[str, str]]:

@@ -52,7 +52,7 @@ def _draw(
     from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter
 
     drawing = figure.new(height=3.6 * len(grid.what) + 0.4)
-    plots = drawing.subplots(len(grid.what), 1, squeeze=False, sharex=True)[:, 0]
+    plots: Any = drawing.subplots(len(grid.what), 1, squeeze=False, sharex=True)[:, 0]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
         groups.setdefault(tuple(record[axis.name] for axis in others), []).append(record)

@@ -293,6 +293,21 @@ def test_blocks_that_do_not_come_out_even_are_refused() -> None:
         llama(num_key_value_heads=1, head_dim=80).kv_cache(dtype="q8_0")
 
 
+# ggml-common.h, bytes of a block of 32: 16-bit scales and minima, four bytes of fifth bits, the values.
+GGML_BLOCKS = [
+    ("q8_0", 2 + 32),
+    ("q5_1", 4 + 4 + 16),
+    ("q5_0", 2 + 4 + 16),
+    ("q4_1", 4 + 16),
+    ("q4_0", 2 + 16),
+]
+
+
+@pytest.mark.parametrize(("dtype", "n_bytes"), GGML_BLOCKS)
+def test_a_block_of_llama_cpp(dtype: str, n_bytes: int) -> None:
+    assert token_bytes(1024, dtype, heads=8) == 32 * n_bytes
+
+
 def test_deepseeks_layout_is_of_its_latent_and_of_index_keys_alone() -> None:
     # vLLM, flashmla_sparse.py: 512 in fp8, 4 scales in fp32, 64 in bf16; an index key in fp8 and its scale.
     assert token_bytes(576, "fp8_ds_mla", heads=None, latent=True) == 512 + 4 * 4 + 64 * 2
