@@ -86,10 +86,12 @@ def _vision(hf: HFConfig) -> Reading:
     return Reading("muse_vision", given)
 
 
-def _muse(hf: HFConfig) -> Reading:
+def read_muse(hf: HFConfig, **towers: HFConfig) -> Reading:
+    """The whole model, with the towers that it has beside the one that sees."""
     return reading(
         hf,
         "muse",
+        **towers,
         vision=hf.nested("vision_config"),
         d_joined=hf["out_hidden_size"],
         d_bridge=hf["projector_hidden_size"],
@@ -101,4 +103,4 @@ def _muse(hf: HFConfig) -> Reading:
     )
 
 
-HF_READERS = {"muse_glimmer": _muse, "muse_glimmer_vision": _vision, "muse_spark_vision": _vision}
+HF_READERS = {"muse_glimmer": read_muse, "muse_glimmer_vision": _vision, "muse_spark_vision": _vision}

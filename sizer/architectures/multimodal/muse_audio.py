@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.model import reading
-from sizer.architectures.multimodal.muse import PLACES
+from sizer.architectures.multimodal.muse import read_muse
 from sizer.architectures.multimodal.tower import convolution
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
@@ -91,19 +90,7 @@ def _audio(hf: HFConfig) -> Reading:
 
 
 def _muse_spark(hf: HFConfig) -> Reading:
-    return reading(
-        hf,
-        "muse",
-        vision=hf.nested("vision_config"),
-        audio=hf.nested("audio_config"),
-        d_joined=hf["out_hidden_size"],
-        d_bridge=hf["projector_hidden_size"],
-        d_out=hf["projector_hidden_size"],
-        layers=("fc1", "fc2"),
-        bridge_bias=False,
-        act=hf["projector_hidden_act"],
-        places=PLACES,
-    )
+    return read_muse(hf, audio=hf.nested("audio_config"))
 
 
 HF_READERS = {"muse_spark": _muse_spark, "muse_spark_audio": _audio}
