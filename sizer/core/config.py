@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from sizer.core.dims import MAX_SIZE, Dim, is_array
+from sizer.core.dims import MAX_SIZE, Dim, divide, is_array
 from sizer.core.poly import Poly, symbol
 from sizer.errors import InvalidConfig
 
@@ -106,6 +106,13 @@ class Config:
         for name, value in values.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
+
+    def derive_quotient(self, name: str, over: str, under: str) -> None:
+        """Set a size that was not given to the exact quotient of two others: `d_head`, as a rule."""
+        if getattr(self, name) is None:
+            self.derive(
+                **{name: divide(getattr(self, over), getattr(self, under), names=f"{over} / {under}")}
+            )
 
 
 _SIZES: dict[type, list[str]] = {}

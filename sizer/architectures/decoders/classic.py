@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.heads import with_named_head
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide, round_up
+from sizer.core.dims import Dim, round_up
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Layers, Leaf, Module, Param, heads_axis
@@ -58,8 +58,7 @@ class ClassicConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_ff=4 * self.d_model, n_kv_heads=self.n_heads)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
         if self.d_rotary is None:
             # Frequencies turn pairs: an odd width is rounded up.
             self.derive(d_rotary=round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sizer.architectures.heads import Children, with_named_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp, residual
 from sizer.core.tree import Axis, Module, heads_axis
 
@@ -46,8 +46,7 @@ class GPT2Config(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_ff=4 * self.d_model, n_kv_heads=self.n_heads)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def gpt2(c: GPT2Config) -> Module:

@@ -9,7 +9,7 @@ from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, gated_mlp, layer_norm, linear, rms_norm
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Leaf, Module, Op, State, heads_axis
@@ -79,8 +79,7 @@ class LatentConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_rotary=self.d_rope, d_qk=self.d_nope + self.d_rope)
-        if self.d_value is None:
-            self.derive(d_value=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_value", "d_model", "n_heads")
 
 
 def latent_decoder(c: LatentConfig) -> Module:

@@ -68,8 +68,7 @@ class PerLayerConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
         if isinstance(self.n_layers, int):
             for name in ("n_kv_heads", "d_ff", "attentions", "mlps"):
                 given = getattr(self, name)

@@ -109,9 +109,7 @@ class BartConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(n_source_ctx=self.n_ctx, decoder_vocab_size=self.vocab_size, d_source=self.d_model)
-        if self.d_decoder_head is None:
-            names = "d_model / n_decoder_heads"
-            self.derive(d_decoder_head=divide(self.d_model, self.n_decoder_heads, names=names))
+        self.derive_quotient("d_decoder_head", "d_model", "n_decoder_heads")
         if self.d_head is None and self.n_heads is not None and self.task != "causal":
             self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
 

@@ -8,7 +8,7 @@ from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, gate_op, linear, rms_norm
 from sizer.core.tree import Axis, Module, heads_axis
 from sizer.errors import InvalidConfig
@@ -35,8 +35,7 @@ class MoshiConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(n_kv_heads=self.n_heads)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def moshi(c: MoshiConfig) -> Module:

@@ -62,9 +62,7 @@ class ProphetNetConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_decoder_head is None:
-            names = "d_model / n_decoder_heads"
-            self.derive(d_decoder_head=divide(self.d_model, self.n_decoder_heads, names=names))
+        self.derive_quotient("d_decoder_head", "d_model", "n_decoder_heads")
         if self.d_head is None and self.task != "causal":
             self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
 

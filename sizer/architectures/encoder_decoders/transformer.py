@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, Param, heads_axis
 
@@ -36,8 +36,7 @@ class TransformerConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_ff=4 * self.d_model, n_decoder_layers=self.n_layers)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def transformer(c: TransformerConfig) -> Module:

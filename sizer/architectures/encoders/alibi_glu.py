@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide, round_up
+from sizer.core.dims import Dim, round_up
 from sizer.core.layers import attention_core, embedding, gate_op, layer_norm, linear, mlp
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, Param, heads_axis
@@ -50,8 +50,7 @@ class EmbedderConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_ff=4 * self.d_model)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def jina_bert(c: EmbedderConfig) -> Module:

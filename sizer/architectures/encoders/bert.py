@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sizer.architectures.encoders.heads import Children, pooled, with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, residual
 from sizer.core.tree import Axis, Leaf, Module, Op, heads_axis
 from sizer.errors import InvalidConfig
@@ -90,8 +90,7 @@ class BertConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_ff=4 * self.d_model, position_rows=self.n_ctx, pooler=self.task in self.pooled)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
         if self.cross_attention and not self.causal:
             raise InvalidConfig("cross_attention needs a decoder; set causal (is_decoder in a config.json)")
 

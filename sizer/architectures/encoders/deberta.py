@@ -14,7 +14,7 @@ from sizer.architectures.encoders.parts import (
 )
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param, heads_axis
 
@@ -80,10 +80,8 @@ class DebertaConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_pooler=self.d_model)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
-        if self.conv_inputs is None:
-            self.derive(conv_inputs=divide(self.d_model, self.conv_groups, names="d_model / conv_groups"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
+        self.derive_quotient("conv_inputs", "d_model", "conv_groups")
 
 
 def deberta(c: DebertaConfig) -> Module:

@@ -14,7 +14,7 @@ from sizer.architectures.encoders.parts import (
 )
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, heads_axis
 
@@ -39,8 +39,7 @@ class DistilBertConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def distilbert(c: DistilBertConfig) -> Module:

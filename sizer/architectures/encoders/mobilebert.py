@@ -15,7 +15,7 @@ from sizer.architectures.encoders.parts import (
 )
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, heads_axis
 
@@ -72,8 +72,7 @@ class MobileBertConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_inner=self.d_model if self.d_bottleneck is None else self.d_bottleneck)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_inner, self.n_heads, names="d_inner / n_heads"))
+        self.derive_quotient("d_head", "d_inner", "n_heads")
 
 
 def mobilebert(c: MobileBertConfig) -> Module:

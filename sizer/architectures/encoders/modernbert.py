@@ -54,8 +54,7 @@ class ModernBertConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def modernbert(c: ModernBertConfig) -> Module:

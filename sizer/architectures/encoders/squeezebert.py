@@ -75,8 +75,7 @@ class SqueezeBertConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
         for part in ("q", "k", "v", "post_attention", "intermediate", "output"):
             whole = "d_ff" if part == "output" else "d_model"
             names = f"{whole} / {part}_groups"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.encoders.parts import ONE, Children, label_head, squad_head, with_heads
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, Param
 
@@ -34,8 +34,7 @@ class XLNetConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def xlnet(c: XLNetConfig) -> Module:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param, heads_axis
 
@@ -31,8 +31,7 @@ class AriaConfig(MultimodalConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_vision, self.n_heads, names="d_vision / n_heads"))
+        self.derive_quotient("d_head", "d_vision", "n_heads")
 
 
 def aria(c: AriaConfig) -> Module:

@@ -11,7 +11,7 @@ from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import Rules, stored_names
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear
 from sizer.core.tree import Axis, Buffer, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig, UnknownName, clip
@@ -79,11 +79,8 @@ class DetrConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
-        if self.d_decoder_head is None:
-            names = "d_model / n_decoder_heads"
-            self.derive(d_decoder_head=divide(self.d_model, self.n_decoder_heads, names=names))
+        self.derive_quotient("d_head", "d_model", "n_heads")
+        self.derive_quotient("d_decoder_head", "d_model", "n_decoder_heads")
 
 
 def frozen(module: Module) -> Module:

@@ -8,7 +8,7 @@ from sizer.architectures.multimodal.model import MultimodalConfig, Places, multi
 from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
 from sizer.architectures.registry import Architecture, Reading, hf_reader
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, first_and_rest, layer_norm, linear
 from sizer.core.tree import Axis, Module, heads_axis
 from sizer.errors import InvalidConfig, clip
@@ -71,8 +71,7 @@ class VQGanConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def vqgan(c: VQGanConfig) -> Module:

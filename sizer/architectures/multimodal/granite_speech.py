@@ -10,7 +10,7 @@ from sizer.architectures.multimodal.tower import Children, batch_norm, convoluti
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param, heads_axis
 
@@ -57,8 +57,7 @@ class GraniteEncoderConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 @configuration

@@ -10,7 +10,7 @@ from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module
@@ -57,8 +57,7 @@ class OmniAudioConfig(TowerConfig):
 
     def __post_init__(self) -> None:
         TowerConfig.__post_init__(self)
-        if self.d_group is None:
-            self.derive(d_group=divide(self.d_model, self.n_groups, names="d_model / n_groups"))
+        self.derive_quotient("d_group", "d_model", "n_groups")
 
 
 def audio(c: OmniAudioConfig) -> Module:

@@ -58,8 +58,7 @@ class ParakeetConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(n_kv_heads=self.n_heads, d_waves=divide(self.d_model, 2, names="d_model / 2"))
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 @configuration

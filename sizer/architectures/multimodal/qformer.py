@@ -9,7 +9,7 @@ from sizer.architectures.encoder_decoders.bart_layers import attention as qkv
 from sizer.architectures.multimodal.tower import Children
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, Op
@@ -44,8 +44,7 @@ class QFormerConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def qformer(c: QFormerConfig) -> Module:

@@ -11,7 +11,7 @@ from sizer.architectures.multimodal.tower import Children, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module, Param
 from sizer.errors import UnknownName
@@ -67,11 +67,8 @@ class SeamlessStacksConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
-        if self.d_decoder_head is None:
-            names = "d_model / n_decoder_heads"
-            self.derive(d_decoder_head=divide(self.d_model, self.n_decoder_heads, names=names))
+        self.derive_quotient("d_head", "d_model", "n_heads")
+        self.derive_quotient("d_decoder_head", "d_model", "n_decoder_heads")
 
 
 @configuration

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sizer.architectures.decoders.decoder import fused_gated_mlp, rotary_buffers
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, gated_mlp, layer_norm, linear, mlp, rms_norm
 from sizer.core.tree import Axis, Leaf, Module, Op, Param, heads_axis
 
@@ -82,8 +82,7 @@ class TowerConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(n_kv_heads=self.n_heads)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def blocks(

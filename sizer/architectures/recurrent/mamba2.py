@@ -8,7 +8,7 @@ from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.parts import short_conv
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear, rms_norm
 from sizer.core.tree import Axis, Leaf, Module, Op, Param, State
 
@@ -43,8 +43,7 @@ class Mamba2Config(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(d_inner=2 * self.d_model)
-        if self.d_head is None:
-            self.derive(d_head=divide(self.d_inner, self.n_heads, names="d_inner / n_heads"))
+        self.derive_quotient("d_head", "d_inner", "n_heads")
 
 
 def mamba2(c: Mamba2Config) -> Module:

@@ -15,7 +15,7 @@ from sizer.architectures.recurrent.parts import (
 )
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, gate_op, linear, rms_norm
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, Op, Param, State
@@ -52,8 +52,7 @@ class RecurrentGemmaConfig(DecoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.derive(d_recurrent=self.d_model)
-        if self.d_block is None:
-            self.derive(d_block=divide(self.d_recurrent, self.n_heads, names="d_recurrent / n_heads"))
+        self.derive_quotient("d_block", "d_recurrent", "n_heads")
         check_layers(self.n_layers, self.layers)
 
 

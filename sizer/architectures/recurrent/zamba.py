@@ -74,8 +74,7 @@ class ZambaConfig(Config):
         self.derive(n_kv_heads=self.n_heads, d_inner=2 * self.d_model, d_attn=2 * self.d_model)
         if self.d_head is None:
             self.derive(d_head=divide(2 * self.d_model, self.n_heads, names="2·d_model / n_heads"))
-        if self.d_ssm_head is None:
-            self.derive(d_ssm_head=divide(self.d_inner, self.n_ssm_heads, names="d_inner / n_ssm_heads"))
+        self.derive_quotient("d_ssm_head", "d_inner", "n_ssm_heads")
         check_layers(self.n_layers, self.layers)
 
 
