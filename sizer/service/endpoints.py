@@ -120,7 +120,8 @@ def _words(param: click.Parameter, key: str, value: object) -> list[str]:
         return []
     name = max(param.opts, key=len)
     if isinstance(param, click.Option) and param.is_flag:
-        return [name] if _flag(key, value) else []
+        # `--tied` has an opposite, which is not the same as to say nothing.
+        return [name] if _flag(key, value) else param.secondary_opts[:1]
     if isinstance(value, list) and not _many(param):
         raise BadInput(f"{key} has {len(value):,} values and takes one")
     texts = [_text(key, each) for each in (value if isinstance(value, list) else [value])]
