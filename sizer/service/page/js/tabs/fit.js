@@ -71,7 +71,7 @@ export function draw(root, { fit, plan }) {
 function planned(plan) {
   if (plan.error) return h('p', { class: 'error', role: 'status' }, plan.error.message);
   if (!plan.best) return h('p', { class: 'verdict no' }, t('plan.none', { looked: plan.looked }));
-  const row = (/** @type {any} */ each) => [exact(each.layout.gpus), spelled(each.layout), each.dtype ?? '', bytes(each.rank.total_bytes), bytes(each.rank.left_bytes),
+  const row = (/** @type {any} */ each) => [exact(each.layout.gpus), h('span', { class: 'number' }, spelled(each.layout)), each.dtype ?? '', bytes(each.rank.total_bytes), bytes(each.rank.left_bytes),
     each.cost?.tokens_per_s ? figures(each.cost.tokens_per_s) : '–', h('span', { lang: 'en' }, each.why ?? '')];
   const all = [plan.best, ...(plan.others ?? [])];
   return [h('p', { class: 'dim' }, t('plan.looked', { looked: exact(plan.looked), fitted: exact(plan.fitted) })),
