@@ -39,6 +39,13 @@ from sizer.errors import MissingExtra
     show_default=True,
     help="Seconds that a client has to send a request.",
 )
+@click.option(
+    "--connections",
+    type=click.IntRange(2, 100_000),
+    default=500,
+    show_default=True,
+    help="Of each process at once; for another, one that sends nothing is closed.",
+)
 @click.option("--memory", default="2GB", show_default=True, help="Memory of one calculation.")
 @click.option("--cache", default="64MB", show_default=True, help="Answers to keep, in each process.")
 @click.option(
@@ -62,6 +69,7 @@ def command(
     deadline: float,
     heavy_deadline: float,
     client_timeout: float,
+    connections: int,
     memory: str,
     cache: str,
     calculators: int,
@@ -91,6 +99,7 @@ def command(
         deadline=deadline,
         heavy_deadline=heavy_deadline,
         client_timeout=client_timeout,
+        connections=connections,
         memory=byte_count(memory, "--memory") or 0,
         calculators=calculators,
         cache=byte_count(cache, "--cache") or 0,

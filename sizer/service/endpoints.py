@@ -23,6 +23,9 @@ _OWN = frozenset(("target", "preset", "hub", "cls", "assignments", "form", "tabl
 # Keys of a request about its model.
 MODEL_KEYS = ("model", "set", "class")
 
+# None of them is read where there are more; the commands say how many they take.
+MOST_MODELS = 100
+
 Loader = Callable[[object], Any]
 
 
@@ -86,6 +89,8 @@ class Endpoint:
             if isinstance(param.type, ModelType):
                 if value is not None:
                     many = _many(param) and isinstance(value, list)
+                    if many and len(value) > MOST_MODELS:
+                        raise BadInput(f"{key} has {len(value):,} models; at most {MOST_MODELS} are taken")
                     models[param.name or ""] = tuple(map(load, value)) if many else load(value)
                 continue
             if isinstance(value, dict) and _many(param):

@@ -48,12 +48,13 @@ def model_of(values: dict[str, Any], upload: Upload | None, *, checkpoints: bool
 def loaded(target: object, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Any:
     """The preset of a name, or the model of a configuration.
 
-    One of several models says for itself what differs: `gpt2-small:n_layers=24`, or an object with
-    `model` and `set`, as a request about one model.
+    One of several models, which comes without overrides, says for itself what differs:
+    `gpt2-small:n_layers=24`, or an object with `model` and `set`, as a request about one model.
     """
-    if isinstance(target, dict) and isinstance(target.get("set"), dict | list) and "model" in target:
+    alone = overrides is not None
+    if not alone and isinstance(target, dict) and {"model", "set"} <= target.keys():
         return _named(dict(target))
-    if isinstance(target, str) and not overrides and ":" in target:
+    if not alone and isinstance(target, str) and ":" in target:
         name, found = split_overrides(target)
         if found:
             return _called(loaded(name, cls, found), target[len(name) :])
