@@ -159,8 +159,8 @@ def training_run(
     if len(missing) != 1:
         what, verb = (", ".join(missing), "are") if missing else ("none of them", "is")
         raise InvalidConfig(
-            f"a run has tokens, days, gpus and mfu, and one follows from the others: {what} {verb} open here; "
-            + ("give all of these but one" if missing else "leave one out")
+            f"a run has tokens, days, gpus and mfu, and one follows from the others: "
+            f"{what} {verb} open here; " + ("give all of these but one" if missing else "leave one out")
         )
     each, formula, source = rule_of(model, rule, seq_len)
     solved = missing[0]

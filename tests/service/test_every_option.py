@@ -64,8 +64,8 @@ LINES = [
     " --optimizer adamw --attention sdpa --checkpointing full --overhead 1GiB",
     "fit mixtral-8x7b --on h100 --gpus 8 --ep 8 --cp 1",
     "plan llama-3-8b --on h100 --gpus 2 --for batch-size --seq-len 512 --dtype bf16 --kv-dtype fp8 --unit GB",
-    "plan llama-3-8b --on h100 --max-gpus 2 --engine vllm --gpu-memory-utilization 0.8 --batch-size 2"
-    " --max-batched-tokens 4096 --explain",
+    "plan llama-3-8b --on h100 --max-gpus 2 --overlap 0.5 --engine vllm --gpu-memory-utilization 0.8"
+    " --batch-size 2 --max-batched-tokens 4096 --explain",
     "plan gpt2-xl --on h100 --gpus 4 --mode train --micro-batch 1 --precision bf16 --optimizer adamw"
     " --attention sdpa --overhead 1GiB --tp 2 --pp 1 --dp 2 --cp 1 --ep 1 --zero 1 --checkpointing full",
     "train llama-3-8b --tokens 1T --on h100 --gpus 64 --days 90 --dtype bf16 --rule palm --seq-len 2048"
