@@ -38,10 +38,16 @@ class Bounds:
         super().connection_made(transport)  # type: ignore[misc]
         self._since = self.loop.time()
         if len(self.connections) >= self.settings.connections:
-            waiting = [each for each in self.connections if each is not self and each.is_owing()]
-            if waiting:
-                min(waiting, key=lambda each: each._since).transport.abort()
+            self._make_room()
         self._watch()
+
+    def _make_room(self) -> None:
+        waiting = [each for each in self.connections if each is not self and each.is_owing()]
+        if waiting:
+            longest = min(waiting, key=lambda each: each._since)
+            # It is told later; until then another that arrives must not choose it again.
+            self.connections.discard(longest)
+            longest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take in what has arrived; where no request is whole yet, the time runs."""
