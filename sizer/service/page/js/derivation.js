@@ -62,13 +62,13 @@ export function spelled(text) {
     .replace(/([A-Z0-9)])(?=[A-Z(])/g, '$1*').replace(/(\d)(?=[a-z])/g, '$1*');
 }
 
-/** A formula, or a text in its place where it cannot be read. @param {string} text @param {string} [plain] */
-export function typeset(text, plain = text) {
+/** A formula, or its text where it cannot be read. @param {string} text */
+function typeset(text) {
   try {
     parse(text);
     return set(text);
   } catch {
-    return plain;
+    return text;
   }
 }
 

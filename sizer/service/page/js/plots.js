@@ -17,7 +17,7 @@ export function scale(values, from, to, log = Math.min(...values) > 0 && Math.ma
   if (least === most) most = log ? least * 2 : least + 1;
   const place = (/** @type {number} */ value) => (log ? Math.log(value) : value);
   const at = (/** @type {number} */ value) => from + ((place(value) - place(least)) / (place(most) - place(least))) * (to - from);
-  return { least, most, log, at, ticks: log ? powers(least, most) : steps(least, most) };
+  return { least, most, log, at, ticks: log ? powers(least, most, values.every((value) => Number.isInteger(Math.log2(value / least)))) : steps(least, most) };
 }
 
 /** Round values, about five of them. @param {number} least @param {number} most */
@@ -28,9 +28,15 @@ function steps(least, most) {
   return Array.from({ length: Math.floor(most / step + 1e-9) - Math.ceil(least / step - 1e-9) + 1 }, (_, i) => (Math.ceil(least / step - 1e-9) + i) * step);
 }
 
-/** Powers of ten, or of two where there are few of those. @param {number} least @param {number} most */
-function powers(least, most) {
-  const base = most / least > 2000 ? 10 : 2;
+/** Powers of ten with what stands between them, or doublings where the values are. @param {number} least @param {number} most @param {boolean} doubled */
+function powers(least, most, doubled) {
+  if (doubled) return Array.from({ length: Math.round(Math.log2(most / least)) + 1 }, (_, i) => least * 2 ** i).filter((_, i, all) => i % Math.ceil(all.length / 8) === 0);
+  if (most / least < 2000) {
+    const first = Math.floor(Math.log10(least));
+    const all = Array.from({ length: Math.ceil(Math.log10(most)) - first + 1 }, (_, i) => [1, 2, 5].map((each) => each * 10 ** (first + i))).flat();
+    return all.filter((each) => each >= least && each <= most);
+  }
+  const base = 10;
   const [first, last] = [Math.ceil(Math.log(least) / Math.log(base) - 1e-9), Math.floor(Math.log(most) / Math.log(base) + 1e-9)];
   const every = Math.ceil((last - first + 1) / 8);
   return Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, i) => base ** (first + i * every));

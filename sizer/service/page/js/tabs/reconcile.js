@@ -2,7 +2,8 @@
 
 import { h, put } from '../dom.js';
 import { ask } from '../api.js';
-import { spelled, typeset } from '../derivation.js';
+import { spelled } from '../derivation.js';
+import { pieces } from '../formula.js';
 import { t } from '../i18n.js';
 import { exact, short } from '../numbers.js';
 import { table } from '../tables.js';
@@ -26,12 +27,21 @@ export async function load(options) {
 /** @param {any} value */
 const signed = (value) => (Number(value) < 0 ? `− ${exact(-value)}` : `+ ${exact(value)}`);
 
+/** A formula that lines may break, or its text where it cannot be read. @param {string} text */
+function set(text) {
+  try {
+    return h('span', { class: 'wide' }, pieces(spelled(text)));
+  } catch {
+    return text;
+  }
+}
+
 /** @param {Element} root @param {any} data @param {Record<string, string>} options */
 export function draw(root, { found }, options) {
   /** @type {[any, any, any, any][]} */
   const rows = [
     [t('reconcile.ours'), exact(found.total), '', ''],
-    ...found.terms.map((/** @type {any} */ term) => [h('span', { lang: 'en' }, term.name), signed(term.amount), typeset(spelled(term.formula), term.formula), h('span', { lang: 'en', class: 'dim' }, term.why)]),
+    ...found.terms.map((/** @type {any} */ term) => [h('span', { lang: 'en' }, term.name), signed(term.amount), set(term.formula), h('span', { lang: 'en', class: 'dim' }, term.why)]),
     [h('strong', {}, t('reconcile.sum')), h('strong', {}, exact(found.value)), '', ''],
   ];
   if (found.residual) rows.push([t('reconcile.left'), signed(found.residual), '', t(found.ok ? 'reconcile.rounding' : 'reconcile.unknown')]);

@@ -33,15 +33,16 @@ export function draw(root, { rows }, options) {
   const names = Object.keys(rows[0] ?? {}).filter((name) => name !== options.what && name !== 'error');
   const shown = (/** @type {any} */ value) => (value === null ? '–' : BYTES.test(options.what) ? bytes(value) : exact(value));
   const cell = (/** @type {any} */ value) => (typeof value === 'number' || typeof value === 'bigint' ? exact(value) : String(value ?? ''));
+  const known = rows.filter((/** @type {any} */ row) => !row.error);
   const failed = rows.filter((/** @type {any} */ row) => row.error);
   put(root, picture(root, rows, names, options.what),
     failed.length ? h('p', { class: 'dim' }, t('sweep.failed', { failed: failed.length, all: rows.length }), ' ', h('span', { lang: 'en' }, failed[0].error)) : null,
     table({
       caption: t('sweep.table'), hide: true, headers: [...names, t(`sweep.${options.what}`)], numbers: [...names.map((_, i) => i), names.length],
-      rows: rows.slice(0, SHOWN).map((/** @type {any} */ row) => [...names.map((name) => cell(row[name])), shown(row[options.what])]),
+      rows: known.slice(0, SHOWN).map((/** @type {any} */ row) => [...names.map((name) => cell(row[name])), shown(row[options.what])]),
       raw: rows.map((/** @type {any} */ row) => [...names.map((name) => row[name]), row[options.what]]),
     }),
-    rows.length > SHOWN ? h('p', { class: 'dim small' }, t('sweep.more', { shown: SHOWN, all: exact(rows.length) })) : null);
+    known.length > SHOWN ? h('p', { class: 'dim small' }, t('sweep.more', { shown: SHOWN, all: exact(known.length) })) : null);
 }
 
 /** A line for each value of the second axis. @param {Element} root @param {any[]} rows @param {string[]} names @param {string} what */
