@@ -3,6 +3,7 @@
 processes    whole processes against importing click
 checkpoints  reading checkpoints
 inside       counts a second, a sweep
+sweeping     a grid of 10⁸ points, and workers that share one
 profile      what an import and a count cost, function by function
 peers        the public peers, and docs/benchmarks.md
 """
@@ -12,16 +13,18 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import checkpoints, inside, processes, profile
+from benchmarks import checkpoints, inside, processes, profile, sweeping
 from benchmarks.peers import command
 
-NAMES = ("processes", "checkpoints", "inside", "profile", "peers")
+NAMES = ("processes", "checkpoints", "inside", "sweeping", "profile", "peers")
 
 
 def main() -> None:
     words = sys.argv[1:]
     if words[:1] == ["peers"]:
         return command.main(words[1:])
+    if words[:1] == ["sweeping"]:
+        return sweeping.main(words[1:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -37,6 +40,8 @@ def main() -> None:
         checkpoints.report(max(3, options.rounds // 3))
     if "inside" in wanted:
         inside.report()
+    if "sweeping" in wanted:
+        sweeping.main([])
     if "profile" in wanted:
         profile.report()
     if "peers" in wanted:

@@ -1,8 +1,9 @@
-"""The service under load: `python -m benchmarks.service [--seconds N] [--requests N]`.
+"""The service under load, and its page: `python -m benchmarks.service [--seconds N] [--requests N]`.
 
 Requests a second and times at 100 connections, against an empty FastAPI endpoint of the same server
-software in the same run; a count while sweeps run; memory over 100,000 requests. The load comes from
-one process with plain sockets, which is quicker than the server it asks.
+software in the same run; a count while sweeps run; memory over 100,000 requests; the page in a browser.
+The load comes from one process with plain sockets, which is quicker than the server it asks.
+`--only PART` runs one part: rates, heavy, memory or page.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import browser
+
 EMPTY = """
 import sys
 import uvicorn
@@ -31,8 +34,8 @@ async def empty():
 uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="info")
 """
 COUNT = "/v1/count?model=gpt2-small"
-# Heavy: a list of tensors that takes seconds.
-HEAVY = "/v1/tensors?model=gpt2-small&expand=true&set=n_layers%3D100000"
+# Heavy: a sweep of 900,000 sizes, which takes many seconds.
+HEAVY = "/v1/sweep?model=gpt2-small&axes=d_model%3D96:86400:96&axes=n_layers%3D1:900&what=params,kv_cache"
 CONNECTIONS = 100
 
 
@@ -183,7 +186,7 @@ def beside_heavy() -> None:
         if alone:
             show(f"a count, {name}, alone", alone, sum(alone))
         times = asyncio.run(both(fresh))
-        show(f"a count, {name}, beside 4 heavy ones", times, sum(times))
+        show(f"a count, {name}, beside 4 sweeps", times, sum(times))
     server.stop()
 
 
@@ -197,15 +200,28 @@ def memory(requests: int) -> None:
     server.stop()
 
 
+def page() -> None:
+    server = serve("--no-access-log")
+    browser.measure(f"http://127.0.0.1:{server.port}")
+    server.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--only", choices=("rates", "heavy", "memory", "page"))
     options = parser.parse_args()
-    rates(options.seconds, options.rounds)
-    beside_heavy()
-    memory(options.requests)
+    parts: dict[str, Callable[[], None]] = {
+        "rates": lambda: rates(options.seconds, options.rounds),
+        "heavy": beside_heavy,
+        "memory": lambda: memory(options.requests),
+        "page": page,
+    }
+    for name, part in parts.items():
+        if options.only in (None, name):
+            part()
 
 
 if __name__ == "__main__":

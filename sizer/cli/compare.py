@@ -26,6 +26,7 @@ def command(
 
     \b
     sizer compare llama-2-7b llama-3-8b qwen3-8b
+    sizer compare llama-3-8b llama-3-8b:n_layers=40,d_ff=12288
     sizer compare deepseek-v3 kimi-k2 --explain
     """
     return report.report(

@@ -23,15 +23,23 @@ if TYPE_CHECKING:
 
 
 class ModelType(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions alone
-    """A model as the value of an option: a preset or a path."""
+    """A model as a value, or one of several: a preset or a path, `:n_layers=16` behind it overrides."""
 
     name = "model"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Model:
         """The model, loaded; one that is at hand stays as it is."""
         from sizer import loading
+        from sizer.sources.values import split_overrides
 
-        return value if isinstance(value, Model) else loading.load(value)
+        if isinstance(value, Model):
+            return value
+        target, overrides = (value, {}) if os.path.exists(value) else split_overrides(value)
+        found = loading.load(target, **overrides)
+        if overrides:
+            # Beside the model that it differs from, it goes by what was asked for.
+            found.name += value[len(target) :]
+        return found
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

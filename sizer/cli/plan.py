@@ -20,6 +20,7 @@ from sizer.report.report import Report
 @click.option("--gpus", type=int, metavar="N", help="Exactly so many.")
 @click.option("--max-gpus", type=int, metavar="N", help="At most so many.")
 @click.option("--for", "objective", metavar="NAME", help=f"{', '.join(OBJECTIVES)}; gpus unless given.")
+@click.option("--overlap", type=float, metavar="SHARE", help="Of the traffic, behind computing: 0 to 1.")
 @job_options
 @output_options
 def command(model: Model, **options: Any) -> Report:

@@ -46,6 +46,13 @@ from sizer.errors import MissingExtra
     show_default=True,
     help="Seconds that a client has to send a request.",
 )
+@click.option(
+    "--connections",
+    type=click.IntRange(2, 100_000),
+    default=500,
+    show_default=True,
+    help="Of each process at once; for another, one that sends nothing is closed.",
+)
 @click.option("--memory", default="2GB", show_default=True, help="Memory of one calculation.")
 @click.option("--cache", default="64MB", show_default=True, help="Answers to keep, in each process.")
 @click.option(

@@ -1,6 +1,7 @@
 """How long a step takes at least: a stated model that ranks layouts, and no forecast.
 
-Compute runs at the dense peak, traffic at the full rate of its link, and nothing overlaps. A ring of
+Compute runs at the dense peak, traffic at the full rate of its link, and nothing overlaps but the share
+that the caller names. A ring of
 n ranks moves 2·(n−1)/n of the bytes of an all-reduce through each of them, and half of that for an
 all-gather or a reduce-scatter. Ranks are placed tensor parallel first, then context, data, pipeline
 (Megatron's order); a group that does not fit into a node uses the network.
@@ -21,6 +22,8 @@ from sizer.planning.weights import format_named
 PCIE, ETHERNET = 32 * 10**9, 125 * 10**8
 # Activations that ranks exchange are of 16 bits.
 WIDTH = 2
+# Parts of a cost that are no traffic; while a stage waits, nothing is there to hide behind.
+NOT_SENT = ("compute", "memory", "pipeline bubble")
 
 
 class Cost(Record):
@@ -49,9 +52,14 @@ class Cost(Record):
         return self.tokens / self.seconds
 
 
-def assumed(device: Accelerator) -> list[str]:
+def assumed(device: Accelerator, job: Job) -> list[str]:
     """What the cost of this accelerator takes for granted."""
-    notes = ["cost: dense peak, full rate of links, nothing overlaps; it ranks layouts and is no forecast"]
+    hidden = (
+        f"{job.overlap:.0%} of the traffic behind computing, as was said"
+        if job.overlap
+        else "nothing overlaps"
+    )
+    notes = [f"cost: dense peak, full rate of links, {hidden}; it ranks layouts and is no forecast"]
     if device.link_bytes_per_s is None:
         notes.append(f"no link is known for {device.name}: PCI Express 4.0 ×16, 32 GB/s each way, is assumed")
     if device.network_bytes_per_s is None:
@@ -75,7 +83,24 @@ def _rate(device: Accelerator, span: int) -> float:
 
 def cost_of(demand: Demand, device: Accelerator, job: Job, layout: Layout, found: Held) -> Cost:
     """The cost of a layout whose heaviest rank is `found`."""
-    return (_training if job.trains else _decoding)(demand, device, job, layout, found)
+    cost = (_training if job.trains else _decoding)(demand, device, job, layout, found)
+    return overlapped(cost, job.overlap) if job.overlap else cost
+
+
+def overlapped(cost: Cost, share: float) -> Cost:
+    """The cost with a share of its traffic behind computing, or as much of it as computing takes.
+
+    >>> found = overlapped(Cost({"compute": 3.0, "data parallel": 4.0, "pipeline bubble": 1.0}, 8), 0.5)
+    >>> found.parts, found.seconds
+    ({'compute': 3.0, 'data parallel': 2.0, 'pipeline bubble': 1.0}, 6.0)
+    """
+    sent = sum(seconds for name, seconds in cost.parts.items() if name not in NOT_SENT)
+    work = sum(cost.parts.get(name, 0.0) for name in ("compute", "memory"))
+    left = 1 - min(share, work / sent) if sent else 1.0
+    return Cost(
+        {name: seconds * (1 if name in NOT_SENT else left) for name, seconds in cost.parts.items()},
+        cost.tokens,
+    )
 
 
 def _training(demand: Demand, device: Accelerator, job: Job, layout: Layout, found: Held) -> Cost:

@@ -58,7 +58,8 @@ class Job(Record):
     `micro_batch`: sequences one rank trains at once. `dtype`: the format of weights that are served.
     `utilization`: the share of the memory that an engine takes. `batched_tokens`: those of one pass.
     `gpu_layers`: layers that llama.cpp keeps on the accelerator. `overhead`: bytes of the runtime,
-    where the caller knows better than the estimate.
+    where the caller knows better than the estimate. `overlap`: the share of the traffic that hides
+    behind computing, of which only the caller knows.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Job(Record):
         "mode",
         "optimizer",
         "overhead",
+        "overlap",
         "precision",
         "seq_len",
         "utilization",
@@ -95,6 +97,7 @@ class Job(Record):
         attention: str = "sdpa",
         gpu_layers: int | None = None,
         overhead: int | None = None,
+        overlap: float = 0.0,
     ) -> None:
         known_name("mode", mode, MODES)
         known_name("engine", engine, ENGINES)
@@ -114,6 +117,8 @@ class Job(Record):
             )
         if overhead is not None and overhead < 0:
             raise InvalidConfig(f"overhead = {overhead} bytes is negative")
+        if not 0 <= overlap <= 1:
+            raise InvalidConfig(f"overlap = {overlap} is not a share between 0 and 1")
         if mode == "train" and engine != "none":
             raise InvalidConfig(f"engine = {engine} serves and mode = train trains; leave one out")
         self.mode = mode
@@ -130,6 +135,7 @@ class Job(Record):
         self.attention = attention
         self.gpu_layers = gpu_layers
         self.overhead = overhead
+        self.overlap = overlap
 
     @property
     def trains(self) -> bool:

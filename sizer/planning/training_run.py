@@ -157,10 +157,10 @@ def training_run(
         # Without either, their product is what follows.
         missing = ["gpu_hours"]
     if len(missing) != 1:
-        what = ", ".join(missing) if missing else "none of them"
+        what, verb = (", ".join(missing), "are") if missing else ("none of them", "is")
         raise InvalidConfig(
-            f"a run has tokens, days, gpus and mfu, and one follows from the others: {what} is open here; "
-            + ("give all of these but one" if missing else "leave one out")
+            f"a run has tokens, days, gpus and mfu, and one follows from the others: "
+            f"{what} {verb} open here; " + ("give all of these but one" if missing else "leave one out")
         )
     each, formula, source = rule_of(model, rule, seq_len)
     solved = missing[0]

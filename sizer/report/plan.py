@@ -66,7 +66,7 @@ def report(
     best = found.best
     said = warnings(model, best.job.seq_len if best else job.seq_len)
     changes = _changes(demand, device, job, found)
-    taken = [*assumed(device), *(assumptions(model, device, best.job, best.layout) if best else [])]
+    taken = [*assumed(device, job), *(assumptions(model, device, best.job, best.layout) if best else [])]
     taken.append(_search_note(found))
 
     def view() -> View:

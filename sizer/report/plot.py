@@ -69,7 +69,13 @@ def _draw(
         figure.plain(plot)
         if _geometric(along):
             plot.set_xscale("log", base=2)
-            plot.set_yscale("log")
+            drawn = [float(p[name]) for p in records if p["error"] is None]
+            # Where there is no power of ten on the way, no number would stand at the axis.
+            if drawn and 0 < 10 * min(drawn) < max(drawn):
+                plot.set_yscale("log")
+                plot.yaxis.set_minor_formatter(NullFormatter())
+            else:
+                plot.set_ylim(bottom=0)
         units = {"bytes": EngFormatter(unit="B"), "FLOPs": EngFormatter(unit="FLOPs")}
         plot.yaxis.set_major_formatter(units.get(UNITS[name]) or figure.numbers())
     last = plots[-1]

@@ -104,8 +104,9 @@ def stream(
     points = wrong = 0
     # Nothing is written before there is an answer, such as that there is no scheduler.
     begin = writer.begin()
-    for count, (text, mine) in each(grid, Counted(writer.chunk), scheduler):
-        file.write(begin + text)
+    for count, (text, mine) in each(grid, Counted(Uncopied(writer.chunk)), scheduler):
+        file.write(begin)
+        file.write(text)
         begin = b""
         points += count
         wrong += mine
@@ -113,6 +114,19 @@ def stream(
             progress(points, grid.size)
     file.write(begin)
     return points, wrong
+
+
+class Uncopied:
+    """The rows of a chunk as an array of bytes, which Dask sends as they lie in memory."""
+
+    def __init__(self, then: Callable[[Chunk], bytes]) -> None:
+        self.then = then
+
+    def __call__(self, chunk: Chunk) -> Any:
+        """The bytes that are written."""
+        import numpy
+
+        return numpy.frombuffer(self.then(chunk), numpy.uint8)
 
 
 class Counted:

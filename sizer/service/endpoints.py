@@ -23,6 +23,9 @@ _OWN = frozenset(("target", "preset", "hub", "cls", "assignments", "form", "tabl
 # Keys of a request about its model.
 MODEL_KEYS = ("model", "set", "class")
 
+# None of them is read where there are more; the commands say how many they take.
+MOST_MODELS = 100
+
 Loader = Callable[[object], Any]
 
 
@@ -86,6 +89,8 @@ class Endpoint:
             if isinstance(param.type, ModelType):
                 if value is not None:
                     many = _many(param) and isinstance(value, list)
+                    if many and len(value) > MOST_MODELS:
+                        raise BadInput(f"{key} has {len(value):,} models; at most {MOST_MODELS} are taken")
                     models[param.name or ""] = tuple(map(load, value)) if many else load(value)
                 continue
             if isinstance(value, dict) and _many(param):
@@ -120,7 +125,8 @@ def _words(param: click.Parameter, key: str, value: object) -> list[str]:
         return []
     name = max(param.opts, key=len)
     if isinstance(param, click.Option) and param.is_flag:
-        return [name] if _flag(key, value) else []
+        # `--tied` has an opposite, which is not the same as to say nothing.
+        return [name] if _flag(key, value) else param.secondary_opts[:1]
     if isinstance(value, list) and not _many(param):
         raise BadInput(f"{key} has {len(value):,} values and takes one")
     texts = [_text(key, each) for each in (value if isinstance(value, list) else [value])]

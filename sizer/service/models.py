@@ -13,9 +13,9 @@ from typing import Any
 
 from sizer import loading
 from sizer.checkpoint import load_checkpoint
-from sizer.errors import BadInput, InvalidConfig, clip, shown
+from sizer.errors import BadInput, InvalidConfig, UnknownName, clip, shown
 from sizer.service.requests import Upload
-from sizer.sources.values import parse_assignment
+from sizer.sources.values import parse_assignment, split_overrides
 
 # Where the file of a request lies while it is read: below the calculator's own folder.
 FOLDER = "upload"
@@ -46,7 +46,18 @@ def model_of(values: dict[str, Any], upload: Upload | None, *, checkpoints: bool
 
 
 def loaded(target: object, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Any:
-    """The preset of a name, or the model of a configuration."""
+    """The preset of a name, or the model of a configuration.
+
+    One of several models, which comes without overrides, says for itself what differs:
+    `gpt2-small:n_layers=24`, or an object with `model` and `set`, as a request about one model.
+    """
+    alone = overrides is not None
+    if not alone and isinstance(target, dict) and {"model", "set"} <= target.keys():
+        return _named(dict(target))
+    if not alone and isinstance(target, str) and ":" in target:
+        name, found = split_overrides(target)
+        if found:
+            return _called(loaded(name, cls, found), target[len(name) :])
     if isinstance(target, dict):
         return loading.from_dict(target, cls=cls, overrides=overrides)
     if isinstance(target, str):
@@ -54,6 +65,22 @@ def loaded(target: object, cls: str | None = None, overrides: Mapping[str, Any] 
     if target is None:
         raise BadInput("name one model: `model` is a preset, or the contents of a config.json")
     raise BadInput(f"model = {shown(target)} is neither the name of a preset nor a configuration")
+
+
+def _named(values: dict[str, Any]) -> Any:
+    given = _overrides(values.get("set"))
+    found = model_of(values, None, checkpoints=False)
+    if values:
+        raise UnknownName("key", next(iter(values)), ("model", "set", "class"))
+    return (
+        _called(found, ":" + ",".join(f"{key}={value}" for key, value in given.items())) if given else found
+    )
+
+
+def _called(model: Any, more: str) -> Any:
+    """A model under the name of what was asked for, beside the one that it differs from."""
+    model.name += clip(more)
+    return model
 
 
 def _overrides(given: object) -> dict[str, Any]:

@@ -25,20 +25,36 @@ class Bounds:
     settings = Settings()
     _late: asyncio.TimerHandle | None = None
     _received = 0
+    # When it began to wait for a request, or for the rest of one.
+    _since = 0.0
     # Of uvicorn's protocol.
     cycle: Any
+    connections: set[Any]
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin to wait for the first request."""
+        """Begin to wait for the first request; where there is no room, in the place of who waits longest."""
         super().connection_made(transport)  # type: ignore[misc]
+        self._since = self.loop.time()
+        if len(self.connections) >= self.settings.connections:
+            self._make_room()
         self._watch()
+
+    def _make_room(self) -> None:
+        waiting = [each for each in self.connections if each is not self and each.is_owing()]
+        if waiting:
+            longest = min(waiting, key=lambda each: each._since)
+            # It is told later; until then another that arrives must not choose it again.
+            self.connections.discard(longest)
+            longest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take in what has arrived; where no request is whole yet, the time runs."""
         before = self.cycle
         super().data_received(data)  # type: ignore[misc]
+        if self.cycle is not before:
+            self._since = self.loop.time()
         self._received = self._received + len(data) if self.cycle is before else 0
         if self._received > self._most():
             self.transport.close()
@@ -52,6 +68,10 @@ class Bounds:
     def _waits(self) -> bool:
         """Whether no request is being answered."""
         return self.cycle is None or bool(self.cycle.response_complete)
+
+    def is_owing(self) -> bool:
+        """Whether it is the client's turn: no request is there, or not the whole of one."""
+        return self._waits() or bool(self.cycle.more_body)
 
     def _most(self) -> int:
         if not self._waits():

@@ -12,8 +12,6 @@ from sizer.errors import SizerError
 from sizer.service import logs
 from sizer.service.settings import VARIABLE, Settings, token
 
-# Connections at once; those beyond get 503. Below the open files that a process usually may have.
-MOST_CONNECTIONS = 500
 KEEP_ALIVE = 15
 
 
@@ -37,7 +35,7 @@ def run(settings: Settings, *, host: str, port: int, workers: int, grace: int, p
         http="sizer.service.protocol:Protocol",
         ws="none",
         loop="auto",
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=settings.connections,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=grace,
         h11_max_incomplete_event_size=32_768,

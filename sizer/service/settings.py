@@ -25,6 +25,8 @@ class Settings:
     token_file: str = ""
     # Of a body: a configuration, or the header of a file of weights.
     max_body: int = 16_000_000
+    # Of one process; below the open files that it usually may have.
+    connections: int = 500
     # For a client to send its headers, and then its body.
     client_timeout: float = 20.0
     # To read an answer.

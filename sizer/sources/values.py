@@ -95,7 +95,8 @@ def canonical(key: str, config: type[Config]) -> str:
     ('d_model', 'd_model')
     """
     known = {field.name: letter(config, field.name) for field in fields(config)}
-    by_letter = {code: name for name, code in known.items()}
+    # Of fields that share a letter (the number of layers, and what each of them is) the first is the size.
+    by_letter = {code: name for name, code in reversed(known.items())}
     for name in (key, by_letter.get(key, ""), canonical_name(key)):
         if name in known:
             return name
@@ -152,6 +153,28 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise InvalidConfig(f"{clip(text)!r} is not of the form KEY=VALUE, such as n_layers=24")
     return key.strip(), parse_value(value.strip())
+
+
+def split_overrides(text: str) -> tuple[str, dict[str, Any]]:
+    """A model with fields that it overrides, as a model that is one of several is written.
+
+    >>> split_overrides("llama-3-8b:n_layers=16,tie_embeddings=yes")
+    ('llama-3-8b', {'n_layers': 16, 'tie_embeddings': True})
+    >>> split_overrides("swin-t:depths=2,2,18,2")
+    ('swin-t', {'depths': [2, 2, 18, 2]})
+    >>> split_overrides("hub:gpt2")
+    ('hub:gpt2', {})
+    """
+    model, _, given = text.rpartition(":")
+    if "=" not in given or not model:
+        return text, {}
+    overrides: dict[str, Any] = {}
+    # A comma before another KEY= ends a value; any other is part of a list.
+    for key, value in map(parse_assignment, re.split(r",(?=[^=,]+=)", given)):
+        if key in overrides:
+            raise InvalidConfig(f"{clip(key)} is set twice")
+        overrides[key] = value
+    return model, overrides
 
 
 def parse_value(text: str) -> Any:

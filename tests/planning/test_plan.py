@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -277,3 +279,31 @@ def test_plan_on_the_command_line(sizer_cli: Run) -> None:
 def test_errors_are_ours() -> None:
     with pytest.raises(SizerError):
         plan(DEMANDS["gpt2"], card(1.0), Job(), gpus=4, objective="nothing")
+
+
+def test_traffic_that_is_said_to_hide_costs_no_time(sizer_cli: Callable[..., tuple[int, str, str]]) -> None:
+    words = shlex.split(
+        "plan gpt2-large --on h100 --gpus 16 --mode train --batch-size 64 --seq-len 1024 --tp 2 --dp 8 --json"
+    )
+    alone, half, whole = (
+        json.loads(sizer_cli(*words, *more)[1]) for more in ([], ["--overlap", "0.5"], ["--overlap", "1"])
+    )
+
+    def split(answer: dict[str, Any]) -> tuple[float, float]:
+        cost = answer["best"]["cost"]["parts"]
+        return cost["compute"], cost["tensor parallel"] + cost["data parallel"]
+
+    (compute, sent), (same, left), (_, none) = map(split, (alone, half, whole))
+    assert compute == same
+    assert left == pytest.approx(max(sent / 2, sent - compute))
+    assert none == pytest.approx(max(0, sent - compute))
+    assert any("50% of the traffic" in note for note in half["assumptions"])
+    assert any("nothing overlaps" in note for note in alone["assumptions"])
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1.5", "nan"])
+def test_a_share_of_traffic_is_a_share(sizer_cli: Callable[..., tuple[int, str, str]], share: str) -> None:
+    code, _, err = sizer_cli("plan", "gpt2-xl", "--on", "h100", "--gpus", "8", "--overlap", share)
+
+    assert code == 2
+    assert "share between 0 and 1" in err

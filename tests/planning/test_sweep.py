@@ -157,6 +157,18 @@ def test_large_numbers_in_every_format(tmp_path: Path) -> None:
     assert [int(line.split(",")[2]) for line in out.getvalue().decode().splitlines()[1:]] == expected
 
 
+def test_slow_measures_are_shared_in_small_parts() -> None:
+    axes = {"d_model": "1024:8192:1024", "n_layers": "1:100"}
+    slow, quick = (
+        Sweep(sizer.load("llama-3-8b"), axes, ["params", "memory_train"]),
+        Sweep(sizer.load("llama-3-8b"), axes, ["params", "kv_cache"]),
+    )
+
+    # 800 points of some 4 ms each: enough parts for a number of workers.
+    assert len(list(slow.boxes())) >= 8
+    assert len(list(quick.boxes())) == 1
+
+
 def test_a_worker_that_dies_costs_no_rows(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     grid = Sweep(

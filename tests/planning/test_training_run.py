@@ -178,7 +178,7 @@ def test_cost_of_deepseek_v3(sizer_cli: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "fragments"),
     [
-        (("--tokens", "15T"), ("days, gpus, mfu is open here",)),
+        (("--tokens", "15T"), ("days, gpus, mfu are open here",)),
         (("--tokens", "0", "--gpus", "8", "--mfu", "0.4"), ("--tokens = 0 is no whole number above zero",)),
         (("--tokens", "many", "--gpus", "8", "--mfu", "0.4"), ("--tokens = many",)),
         (("--tokens", "1T", "--gpus", "-8", "--mfu", "0.4"), ("gpus = -8 is not above zero",)),

@@ -82,6 +82,14 @@ GETS: list[tuple[str, str]] = [
         "roofline llama-3-8b --on h100 --batch-size 32 --inter-token 20",
     ),
     ("compare?models=gpt2-small&models=gpt2-medium", "compare gpt2-small gpt2-medium"),
+    (
+        "compare?models=gpt2-small&models=gpt2-small:n_layers%3D24,tie_embeddings%3Dno&all=true",
+        "compare gpt2-small gpt2-small:n_layers=24,tie_embeddings=no --all",
+    ),
+    (
+        "solve?model=gpt2-small&params=160M&for=d_model&d_head=64&tied=false&tolerance=5%25",
+        "solve gpt2-small --params 160M --for d_model --d-head 64 --untied --tolerance 5%",
+    ),
     ("scaling?flops=5.76e23", "scaling --flops 5.76e23"),
     ("scaling?model=llama-3-8b&tokens=15T&law=epoch", "scaling --model llama-3-8b --tokens 15T --law epoch"),
     ("reconcile?model=gpt2-small&number=163037184", "reconcile gpt2-small 163037184"),
@@ -197,6 +205,11 @@ POSTS: list[tuple[str, dict[str, Any], str]] = [
         "memory CONFIG --mode infer --kv-dtype fp8",
     ),
     ("shard", {"model": LLAMA, "tp": "2", "pp": 2}, "shard CONFIG --tp 2 --pp 2"),
+    (
+        "compare",
+        {"models": ["gpt2-small", {"model": "gpt2-small", "set": {"n_layers": 24}}]},
+        "compare gpt2-small gpt2-small:n_layers=24",
+    ),
     ("presets", {"family": "qwen3", "kind": ["moe"]}, "presets list --family qwen3 --kind moe"),
     ("presets", {}, "presets list"),
 ]

@@ -51,6 +51,15 @@ BODIES: list[tuple[str, str, bytes, int, str]] = [
     ("a set of nothing", "count", b'{"model": "gpt2", "set": 3}', 422, "KEY=VALUE"),
     ("a class that is a list", "count", b'{"model": "gpt2", "class": ["a"]}', 422, "class"),
     ("a draft that is a path", "kv-cache", b'{"model": "gpt2", "draft": "/etc/passwd"}', 404, "no preset"),
+    ("100,000 models", "compare", json.dumps({"models": ["gpt2"] * 100_000}).encode(), 422, "at most 100"),
+    (
+        "a model in a model",
+        "compare",
+        b'{"models": ["gpt2", ' + b'{"set": {}, "model": ' * 60 + b'"gpt2"' + b"}" * 60 + b"]}",
+        422,
+        "model_type",
+    ),
+    ("an override of a path", "compare", b'{"models": ["gpt2", "/etc/passwd:n_layers=3"]}', 404, "no preset"),
     ("words as an option", "flops", b'{"model": "gpt2", "rule": ["--json", "-h"]}', 422, "rule"),
 ]
 
@@ -282,6 +291,21 @@ def test_a_hundred_that_are_slow_do_not_hold_up_the_next(server: Server) -> None
         assert time.monotonic() - begin < 3
     finally:
         for each in slow:
+            each.close()
+
+
+def test_those_that_say_nothing_make_room(start: Callable[..., Server]) -> None:
+    server = start("--connections", "20", "--no-access-log")
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(50)]
+    slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(50)]
+    try:
+        for each in slow:
+            each.sendall(HALF)
+        for depth in range(1, 30):
+            # A connection of its own, and an answer that is worked out.
+            assert httpx.get(f"{server.base}/v1/count?model=gpt2-small&depth={depth}").status_code == 200
+    finally:
+        for each in silent + slow:
             each.close()
 
 

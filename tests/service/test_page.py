@@ -17,7 +17,7 @@ from service.conftest import ROOT, Server
 Run = Callable[..., tuple[int, str, str]]
 PAGE = ROOT / "sizer" / "service" / "page"
 SERIOUS = ("serious", "critical")
-TAB_NAMES = ("params", "memory", "fit", "train", "compare", "design")
+TAB_NAMES = ("params", "memory", "fit", "serve", "train", "sweep", "compare", "design", "reconcile")
 
 
 @pytest.mark.parametrize("name", ["gpt2-small", "mixtral-8x7b", "deepseek-v3", "t5-small"])
@@ -27,7 +27,7 @@ def test_a_preset_that_is_typed_is_counted(visit: Open, sizer_cli: Run, name: st
     here.choose(name)
 
     here.total(number(sizer_cli, name))
-    assert f"model={name}" in here.page.evaluate("location.hash")
+    here.page.wait_for_function("name => location.hash.includes(`model=${name}`)", arg=name)
     assert here.page.locator("#formula math").count() > 1
 
 
@@ -119,6 +119,33 @@ TABS = [
         "compare gpt2-small gpt2-medium llama-3-8b --all",
     ),
     (
+        "#model=gpt2-small&set.n_layers=24&set.n_ctx=2048&tab=compare&compare.with=gpt2-medium&compare.and=",
+        lambda d: d,
+        "compare gpt2-small:n_layers=24,n_ctx=2048 gpt2-medium --all",
+    ),
+    (
+        "#model=llama-3-8b&set.n_layers=16&tab=serve&serve.batch_size=32&serve.inter_token=20&run.on=h200-sxm",
+        lambda d: d,
+        "roofline llama-3-8b --set n_layers=16 --on h200-sxm --batch-size 32 --inter-token 20",
+    ),
+    (
+        "#model=gpt2-small&set.d_model=1536&tab=sweep&sweep.vary=n_layers%3D12:48:12&sweep.and=n_heads%3D12,24,7",
+        lambda d: d,
+        "sweep gpt2-small --set d_model=1536 n_layers=12:48:12 n_heads=12,24,7 --what params",
+    ),
+    (
+        "#model=llama-3-8b&tab=sweep&sweep.vary=dtype%3Dbf16,fp8&sweep.and=seq_len%3D1024:65536:*2&sweep.what=kv_cache",
+        lambda d: d,
+        "sweep llama-3-8b dtype=bf16,fp8 seq_len=1024:65536:*2 --what kv_cache",
+    ),
+    (
+        "#model=gpt2-small&tab=reconcile&reconcile.number=163,037,184",
+        lambda d: d,
+        "reconcile gpt2-small 163,037,184",
+    ),
+    ("#model=gpt2-small&tab=reconcile&reconcile.number=117M", lambda d: d, "reconcile gpt2-small 117M"),
+    ("#model=llama-3-8b&tab=reconcile", lambda d: d, "reconcile llama-3-8b 8.03B"),
+    (
         "#model=llama-3-8b&set.n_layers=16&tab=design&design.params=3B&design.for=d_model",
         lambda d: d["solve"],
         "solve llama-3-8b --set n_layers=16 --params 3B --for d_model --d-head 128 --top 8",
@@ -145,7 +172,27 @@ def test_a_tab_says_what_the_command_says(
     found = json.loads(here.copied("json"))
 
     assert here.page.locator(".problem:visible, #problem:visible").count() == 0
-    assert part(found) == json.loads(sizer_cli(*shlex.split(command), "--json")[1])
+    assert part(found) == document(sizer_cli(*shlex.split(command), "--json")[1])
+
+
+def document(text: str) -> Any:
+    """A document, or a line of one for each point of a grid."""
+    return json.loads(text) if text.startswith("{\n") else [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_changed_config_is_compared_as_it_is(visit: Open, sizer_cli: Run, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(LLAMA))
+    here = visit().open("#tab=compare")
+    here.drop(file.name, file.read_bytes())
+    here.total(number(sizer_cli, str(file)))
+    here.page.fill("#size-n_layers", "10")
+    total = number(sizer_cli, str(file), "-L10")
+
+    here.page.locator("#panel-compare tbody tr", has_text="params").filter(has_text=f"{total:,}").wait_for()
+
+    words = shlex.split(here.copied("cli"))
+    assert words[:4] == ["sizer", "compare", "config.json:n_layers=10", "qwen3-8b"]
 
 
 def test_a_link_is_the_page(visit: Open, sizer_cli: Run, tmp_path: Path) -> None:

@@ -26,6 +26,54 @@ def safetensors(tensors: dict[str, list[int]], weights: bytes | None = None) -> 
     return struct.pack("<Q", len(text)) + text + (bytes(at) if weights is None else weights)
 
 
+def gguf(tensors: dict[str, list[int]]) -> bytes:
+    """A GGUF file (version 3) of float32 tensors with keys of every width, by its specification."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    keys = [
+        text("general.architecture") + struct.pack("<I", 8) + text("llama"),
+        text("llama.block_count") + struct.pack("<II", 4, 2),
+        text("general.flag") + struct.pack("<IB", 7, 1),
+        text("general.scale") + struct.pack("<Id", 12, 0.5),
+        text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 1000) + text("token") * 1000,
+        text("tokenizer.ggml.scores") + struct.pack("<IIQ", 9, 6, 1000) + bytes(4000),
+    ]
+    at, infos = 0, b""
+    for name, shape in tensors.items():
+        # Axes are written innermost first; a tensor begins at a multiple of 32 bytes.
+        infos += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        infos += struct.pack("<IQ", 0, at)
+        size = 4
+        for axis in shape:
+            size *= axis
+        at += -(-size // 32) * 32
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + infos
+    return head + bytes(-len(head) % 32) + bytes(at)
+
+
+def test_of_a_gguf_file_only_the_header_is_sent(visit: Open, sizer_cli: Run, tmp_path: Path) -> None:
+    shapes = {"token_embd.weight": [1000, 64], "blk.0.attn_q.weight": [64, 64], "output_norm.weight": [64]}
+    file = tmp_path / "model.gguf"
+    file.write_bytes(gguf(shapes))
+    here = visit().open("#model=gpt2-small&tab=memory")
+
+    here.drop(file.name, file.read_bytes())
+    here.total(1000 * 64 + 64 * 64 + 64)
+
+    assert number(sizer_cli, str(file)) == 1000 * 64 + 64 * 64 + 64
+    assert here.page.get_attribute("#tab-params", "aria-selected") == "true"
+    assert here.page.locator(".treemap [aria-label*='token_embd']").count() == 1
+    # The keys take some 17 kB, the weights 272 kB.
+    assert 17_000 < max(here.posted) < 20_000
+    # Cut off in the middle of its keys, it is still no more than an error.
+    here.drop("cut.gguf", file.read_bytes()[:9_000])
+    here.page.locator("#problem").filter(has_text="GGUF").wait_for()
+    here.choose("gpt2-small")
+    here.total(number(sizer_cli, "gpt2-small"))
+
+
 def test_a_config_is_dropped_or_pasted(visit: Open, sizer_cli: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(LLAMA))

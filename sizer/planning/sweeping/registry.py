@@ -12,7 +12,7 @@ from sizer.errors import BadInput, InvalidConfig, SizerError, clip, printable
 from sizer.model import Model
 from sizer.planning.sweeping.axes import Axis, axis_of
 from sizer.planning.sweeping.grid import Box, boxes
-from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, Chunk, Sweep, measures
+from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, Chunk, Sweep, at_once, measures
 from sizer.planning.sweeping.variant import Errors
 
 # Of a folder; a tree of files that is larger is not one of configurations.
@@ -63,7 +63,7 @@ class Registry:
         self.what = measures(what)
         self.settings = dict(settings or {})
         self.max_points = max_points
-        self.chunk_points = chunk
+        self.chunk_points = at_once(self.what, chunk)
         self.axes: list[Axis] = [axis_of(*pair) for pair in self.given.items()]
         self.lengths = tuple(len(axis) for axis in self.axes)
         if prod(self.lengths) > max_points:

@@ -10,6 +10,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
@@ -19,7 +20,9 @@ from sizer.planning.sweeping.sweep import Chunk
 
 T = TypeVar("T")
 # Boxes that are under way for each worker; more would fill the memory of this process.
-AHEAD = 3
+AHEAD = 2
+# A box that travels is so many times as large: a task costs the scheduler some milliseconds.
+WIDER = 4
 # After so many boxes the scheduler is asked how many workers it has.
 ASKED = 64
 # How often a box is tried again that a worker took down with it.
@@ -28,7 +31,9 @@ MAX_LOCAL = 256
 
 
 class Job(Protocol):
-    """A sweep, of one model or of many."""
+    """A sweep, of one model or of many; `chunk_points`: how many points a box has at most."""
+
+    chunk_points: int
 
     @property
     def names(self) -> list[str]:
@@ -59,6 +64,8 @@ def each(job: Job, then: Callable[[Chunk], T], scheduler: str | None = None) -> 
             chunk = job.chunk(box)
             yield len(chunk), then(chunk)
         return
+    job = copy(job)
+    job.chunk_points *= WIDER
     task = pickle.dumps((job, then))
     with _client(scheduler) as client:
         waiting: deque[Any] = deque()

@@ -22,15 +22,19 @@ from sizer.planning.sweeping.grid import Box, boxes
 from sizer.planning.sweeping.variant import Errors, Variant
 from sizer.sources.values import canonical, validated
 
-MEASURES = (*COUNTS, *FLOPS, *CACHE, "weights", "memory", "memory_train", "memory_infer")
+# Worked out point by point, in milliseconds each.
+SLOW = ("memory", "memory_train", "memory_infer")
+MEASURES = (*COUNTS, *FLOPS, *CACHE, "weights", *SLOW)
 # What each is, for people.
 UNITS = {
     **dict.fromkeys(COUNTS, "parameters"),
     **dict.fromkeys(FLOPS, "FLOPs"),
     **dict.fromkeys(CACHE, "bytes"),
-    **dict.fromkeys(("weights", "memory", "memory_train", "memory_infer"), "bytes"),
+    **dict.fromkeys(("weights", *SLOW), "bytes"),
 }
 CHUNK = 65_536
+# Of slow measures, so that a chunk takes no more than a part of a second.
+CHUNK_SLOW = 64
 MAX_POINTS = 10**9
 # Each value of a switch is a model of its own, which is read and checked.
 MAX_SWITCHES = 10_000
@@ -122,7 +126,7 @@ class Sweep:
         ]
         if prod(self.lengths[i] for i in self.switches) > MAX_SWITCHES:
             raise InvalidConfig(f"more than {MAX_SWITCHES:,} values of switches; sweep over fewer")
-        self.chunk_points = chunk
+        self.chunk_points = at_once(self.what, chunk)
         self._variants: dict[tuple[int, ...], Variant | SizerError] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -265,6 +269,11 @@ def sweep(
     24 770 None d_model = 770 is not a multiple of n_heads = 12; use d_model = 768 or 780
     """
     return Sweep(model, axes, what, **options).chunks()
+
+
+def at_once(what: Sequence[str], chunk: int) -> int:
+    """How many points a chunk has, which is what one worker is given."""
+    return min(chunk, CHUNK_SLOW) if set(SLOW) & set(what) else chunk
 
 
 def measures(what: Sequence[str]) -> list[str]:

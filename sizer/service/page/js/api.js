@@ -27,20 +27,20 @@ const kept = () => sessionStorage.getItem('token');
  * The document of an endpoint.
  * @param {string} path  below /v1/
  * @param {Record<string, any>} options
- * @param {{ model?: boolean, body?: string }} [about]  model: whether it is about the model of the page; body: JSON to send instead
+ * @param {{ model?: boolean, body?: string, lines?: boolean }} [about]  model: whether it is about the model of the page; body: JSON to send instead; lines: the answer is a line an entry
  * @returns {Promise<any>}
  */
-export async function ask(path, options = {}, { model = true, body = '' } = {}) {
+export async function ask(path, options = {}, { model = true, body = '', lines = false } = {}) {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== '' && value !== undefined && value !== null));
   const address = new URL(`v1/${path}`, document.baseURI);
-  if (body) return send(address, posted(body));
-  if (!model) return send(query(address, given));
+  if (body) return send(address, posted(body), lines);
+  if (!model) return send(query(address, given), {}, lines);
   const weights = file();
-  if (weights) return send(address, form(weights, given));
+  if (weights) return send(address, form(weights, given), lines);
   if (state.config) {
-    return send(address, posted(`{"model": ${state.config}, ${JSON.stringify({ ...given, set: assignments() }).slice(1)}`));
+    return send(address, posted(`{"model": ${state.config}, ${JSON.stringify({ ...given, set: assignments() }).slice(1)}`), lines);
   }
-  return send(query(address, { model: state.model, set: assignments(), ...given }));
+  return send(query(address, { model: state.model, set: assignments(), ...given }), {}, lines);
 }
 
 /** @param {string} body */
@@ -66,8 +66,8 @@ function form(weights, options) {
   return { method: 'POST', body };
 }
 
-/** @param {URL} address @param {RequestInit} [init] @returns {Promise<any>} */
-async function send(address, init = {}) {
+/** @param {URL} address @param {RequestInit} [init] @param {boolean} [lines] @returns {Promise<any>} */
+async function send(address, init = {}, lines = false) {
   const headers = new Headers(init.headers);
   headers.set('accept', 'application/json; integers=both');
   const token = kept();
@@ -79,17 +79,17 @@ async function send(address, init = {}) {
     throw new Problem('offline', 0);
   }
   if (response.status === 401) {
-    if (token !== kept()) return send(address, init);
+    if (token !== kept()) return send(address, init, lines);
     const given = await askToken();
     if (given) {
       sessionStorage.setItem('token', given);
-      return send(address, init);
+      return send(address, init, lines);
     }
   }
   /** @type {any} */
   let document_;
   try {
-    document_ = exact(await response.json());
+    document_ = exact(lines && response.ok ? (await response.text()).trim().split('\n').map((line) => JSON.parse(line)) : await response.json());
   } catch {
     throw new Problem(`${response.status} ${response.statusText}`, response.status);
   }

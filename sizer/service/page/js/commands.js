@@ -2,7 +2,7 @@
 
 import { file, state } from './state.js';
 
-/** @typedef {{ name: string, options: Record<string, string>, arguments?: string[], python?: string }} Command */
+/** `arguments` stand in the place of the model, `more` behind it. @typedef {{ name: string, options: Record<string, string>, arguments?: string[], more?: string[], python?: string }} Command */
 
 /** A word for a shell. @param {string} text */
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
@@ -12,7 +12,7 @@ const target = () => file()?.name ?? (state.config ? 'config.json' : state.model
 
 /** @param {Command} command */
 export function shell(command) {
-  const words = ['sizer', command.name, ...(command.arguments ?? [target()])];
+  const words = ['sizer', command.name, ...(command.arguments ?? [target()]), ...(command.more ?? [])];
   if (!command.arguments && !file()) for (const [field, value] of Object.entries(state.set)) words.push('--set', `${field}=${value}`);
   for (const [key, value] of Object.entries(command.options)) {
     if (value !== '' && value !== undefined) words.push(`--${key.replaceAll('_', '-')}`, value);

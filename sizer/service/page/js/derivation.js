@@ -25,25 +25,34 @@ function step(section, open) {
   const names = section.tensors.map((/** @type {any} */ { name }) => (section.tensors.every((/** @type {any} */ each) => each.name.slice(0, stem) === section.tensors[0].name.slice(0, stem)) ? name.slice(stem) : name));
   const product = section.times.map((/** @type {number} */ times, /** @type {number} */ i) => {
     const letter = section.times_letters[i];
-    return [h('span', { class: 'dim' }, ' × '), exact(times), letter === String(times) ? null : [' ', h('span', { class: 'dim' }, math_(letter))]];
+    return [h('span', { class: 'dim' }, ' × '), exact(times), letter === String(times) ? null : [' ', h('span', { class: 'dim' }, typeset(letter))]];
   });
-  return h('details', { open, 'data-title': section.title },
+  // A section that is closed is drawn when it is opened: what is typed waits for what is seen alone.
+  const inside = h('div', {});
+  const fill = () => inside.firstChild || put(inside, tensors(section, names));
+  if (open) fill();
+  return h('details', { open, 'data-title': section.title, toggle: fill },
     h('summary', {}, h('span', { class: 'name' }, said(section.title)),
       h('span', { class: 'working' }, h('span', { class: 'number' }, section.times.length ? [exact(section.each), product, h('span', { class: 'dim' }, ' = ')] : null, exact(section.total)))),
-    h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': said(section.title) },
-      h('table', { class: 'tensors' }, h('caption', { class: 'hidden' }, said(section.title)),
-        h('thead', { class: 'hidden' }, h('tr', {}, [t('derive.tensor'), t('derive.shape'), t('derive.params')].map((text) => h('th', { scope: 'col' }, text)))),
-        h('tbody', {}, section.tensors.map((/** @type {any} */ tensor, /** @type {number} */ i) =>
-          h('tr', {}, h('th', { scope: 'row' }, h('i', { class: `dot c-${tensor.component}`, 'aria-hidden': 'true' }), names[i]),
-            h('td', {}, shape(tensor)), h('td', { class: 'number' }, tensor.tied_to ? t('derive.tied', { name: tensor.tied_to }) : exact(tensor.params))))))),
-    h('p', { class: 'each' }, h('span', { class: 'dim' }, t('derive.each'), ' '), math_(section.formula), ' = ', h('span', { class: 'number' }, exact(section.each))));
+    inside);
 }
+
+/** @param {any} section @param {string[]} names */
+const tensors = (section, names) => [
+  h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': said(section.title) },
+    h('table', { class: 'tensors' }, h('caption', { class: 'hidden' }, said(section.title)),
+      h('thead', { class: 'hidden' }, h('tr', {}, [t('derive.tensor'), t('derive.shape'), t('derive.params')].map((text) => h('th', { scope: 'col' }, text)))),
+      h('tbody', {}, section.tensors.map((/** @type {any} */ tensor, /** @type {number} */ i) =>
+        h('tr', {}, h('th', { scope: 'row' }, h('i', { class: `dot c-${tensor.component}`, 'aria-hidden': 'true' }), names[i]),
+          h('td', {}, shape(tensor)), h('td', { class: 'number' }, tensor.tied_to ? t('derive.tied', { name: tensor.tied_to }) : exact(tensor.params))))))),
+  h('p', { class: 'each' }, h('span', { class: 'dim' }, t('derive.each'), ' '), typeset(section.formula), ' = ', h('span', { class: 'number' }, exact(section.each))),
+];
 
 /** `[V, D] = 128,256 × 4,096` @param {any} tensor */
 function shape(tensor) {
   const numbers = tensor.shape.map(exact).join(' × ');
   const lettered = tensor.letters.some((/** @type {string} */ letter, /** @type {number} */ i) => letter !== String(tensor.shape[i]));
-  return lettered ? [h('span', { class: 'letters' }, tensor.letters.map((/** @type {string} */ letter, /** @type {number} */ i) => [i ? h('span', { class: 'dim' }, ' × ') : null, math_(spelled(letter))])), h('span', { class: 'dim' }, `  ${numbers}`)] : h('span', { class: 'dim' }, numbers);
+  return lettered ? [h('span', { class: 'letters' }, tensor.letters.map((/** @type {string} */ letter, /** @type {number} */ i) => [i ? h('span', { class: 'dim' }, ' × ') : null, typeset(spelled(letter))])), h('span', { class: 'dim' }, `  ${numbers}`)] : h('span', { class: 'dim' }, numbers);
 }
 
 /** The texts of shapes are set close (`DK/H`, `2D²`); read them as products. @param {string} text */
@@ -54,7 +63,7 @@ export function spelled(text) {
 }
 
 /** A formula, or its text where it cannot be read. @param {string} text */
-function math_(text) {
+function typeset(text) {
   try {
     parse(text);
     return set(text);

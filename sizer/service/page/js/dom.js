@@ -43,5 +43,8 @@ export function put(element, ...children) {
   add(element, children);
 }
 
+/** Say something in an element, which is left alone where it says so already. @param {Element} element @param {string} text */
+export const say = (element, text) => void (element.textContent === text || (element.textContent = text));
+
 /** @param {string} id @returns {any} */
 export const $ = (id) => document.getElementById(id);

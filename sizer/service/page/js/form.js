@@ -36,7 +36,7 @@ export function draw(root, tab, fields) {
     const input = control(tab, field, id);
     input.addEventListener(input.tagName === 'SELECT' ? 'change' : 'input', () => {
       const value = input.value.trim();
-      setOption(place(tab, field), value === (field.def ?? '') ? '' : value);
+      setOption(place(tab, field), value === (field.def ?? '') ? null : value);
     });
     return h('div', { class: 'field', 'data-key': field.key },
       h('label', { for: id }, t(`f.${field.key}`)), input, h('p', { class: 'error', id: `${id}-error`, hidden: true }));

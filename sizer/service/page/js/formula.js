@@ -13,6 +13,8 @@ import { math } from './dom.js';
 /** @param {string} text @returns {Node_} */
 export function parse(text) {
   const tokens = text.match(/\*\*|[A-Za-z_][A-Za-z0-9_]*|\d+(?:\.\d+)?|[-+*/()]/g) ?? [];
+  // What is no token is no part of a formula that can be read, such as a sum over matrices.
+  if (tokens.join('') !== text.replaceAll(/\s/g, '')) throw new SyntaxError(`cannot read ${text.slice(0, 80)}`);
   let at = 0;
 
   /** @returns {Node_} */

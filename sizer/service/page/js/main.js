@@ -48,10 +48,10 @@ const model = newest(async () => {
     const data = await params.load();
     if (question !== asked()) return;
     answers.model = data;
+    if (state.tab === 'params') params.draw($('panel-params'), data);
     headline.numbers(data.count);
     headline.formula(data.explained?.formula ?? null);
     fail('');
-    if (state.tab === 'params') params.draw($('panel-params'), data);
     if (data.formula) await sliders.show(data.formula.values, data.formula.legend);
     else put($('sliders'));
     performance.measure('update', { start: begun });
@@ -131,6 +131,8 @@ function show() {
     button.setAttribute('aria-selected', String(chosen));
     button.tabIndex = chosen ? 0 : -1;
     $(`panel-${name}`).hidden = !chosen;
+    // On a phone the row of tabs is wider than the screen.
+    if (chosen) button.parentElement.scrollLeft = button.offsetLeft - (button.parentElement.clientWidth - button.offsetWidth) / 2;
   }
 }
 

@@ -5,7 +5,7 @@ import { $ } from './dom.js';
 import { python, shell } from './commands.js';
 import { latex } from './formula.js';
 import { t } from './i18n.js';
-import { isWhole } from './state.js';
+import { address, isWhole } from './state.js';
 import { csv, markdown, tablesIn } from './tables.js';
 
 /**
@@ -19,7 +19,7 @@ import { csv, markdown, tablesIn } from './tables.js';
 
 /** @type {Record<string, (shown: Shown) => string | Promise<string>>} */
 const TEXTS = {
-  link: () => location.href,
+  link: address,
   cli: ({ command }) => shell(command),
   python: ({ command }) => python(command),
   // The page asks for more than the count at once; what is copied is the command's own document.

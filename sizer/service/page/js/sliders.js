@@ -61,7 +61,7 @@ export async function show(values, legend) {
   const letters = Object.keys(FIELDS).filter((letter) => (values && letter in values) || (letter in also && (!values || ['L', 'H', 'K', 'C', 'E', 'k'].includes(letter))));
   const now = letters.map((letter) => [letter, values?.[letter] ?? Number(state.set[FIELDS[letter][0]] ?? also[letter])]);
   const sizes = Object.fromEntries(now);
-  const same = box.dataset.of === `${ownOf} ${letters} ${document.documentElement.lang}`;
+  const same = box.firstChild && box.dataset.of === `${ownOf} ${letters} ${document.documentElement.lang}`;
   if (!same) {
     box.dataset.of = `${ownOf} ${letters} ${document.documentElement.lang}`;
     put(box, letters.map((letter) => line(letter, legend[letter] ?? MEANINGS[letter] ?? '', sizes)));
@@ -127,8 +127,10 @@ function refresh(letter, sizes) {
   const number = $(`size-${FIELDS[letter][0]}`);
   const range = number.parentElement.querySelector('[type=range]');
   const value = sizes[letter];
-  if (document.activeElement !== number) number.value = exact(value);
-  if (document.activeElement !== range) range.value = String(Math.round(toShare(letter, value, Number(range.dataset.from)) * 1000));
+  const [text, share] = [exact(value), String(Math.round(toShare(letter, value, Number(range.dataset.from)) * 1000))];
+  // An input that is written to is laid out at once, so only one that says something else is.
+  if (document.activeElement !== number && number.value !== text) number.value = text;
+  if (document.activeElement !== range && range.value !== share) range.value = share;
   range.setAttribute('aria-valuetext', String(value));
   number.parentElement.classList.toggle('changed', FIELDS[letter][0] in state.set);
 }

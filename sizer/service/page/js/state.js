@@ -11,7 +11,7 @@
  * @property {string} theme      auto, light or dark
  */
 
-export const TABS = ['params', 'memory', 'fit', 'train', 'compare', 'design'];
+export const TABS = ['params', 'memory', 'fit', 'serve', 'train', 'sweep', 'compare', 'design', 'reconcile'];
 /** A longer configuration is not put into the address. */
 const MOST_ADDRESS = 24_000;
 /** What a configuration from an address may unfold to. */
@@ -49,13 +49,25 @@ export function update(patch) {
   const { file: _, ...rest } = patch;
   Object.assign(state, rest);
   for (const listener of listeners) listener(changed);
-  void write();
+  clearTimeout(due);
+  due = setTimeout(() => void write(), PAUSE);
 }
 
-/** @param {string} key `memory.batch_size` @param {string} value */
+/** Browsers bound how often an address may change, and ask for the icon again at each change. */
+const PAUSE = 150;
+let due = 0;
+
+/** The address of what is shown now. */
+export async function address() {
+  clearTimeout(due);
+  await write();
+  return location.href;
+}
+
+/** @param {string} key `memory.batch_size` @param {string | null} value  null: as it is unless said */
 export function setOption(key, value) {
   const options = { ...state.options };
-  if (value === '') delete options[key];
+  if (value === null) delete options[key];
   else options[key] = value;
   update({ options });
 }

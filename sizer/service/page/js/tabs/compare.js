@@ -1,7 +1,7 @@
 /** The model beside presets. */
 
 import { h, put } from '../dom.js';
-import { ask } from '../api.js';
+import { ask, assignments } from '../api.js';
 import { t } from '../i18n.js';
 import { bytes, exact, figures, short } from '../numbers.js';
 import { state } from '../state.js';
@@ -18,15 +18,18 @@ export const fields = [
   { key: 'dtype', kind: 'select', def: 'bf16', choices: ['bf16', 'fp8', 'fp16', 'fp32'] },
 ];
 
+/** The model as it is on the page, its changes with it: `llama-3-8b:n_layers=24`. */
+const own = () => [state.config ? 'config.json' : state.model, assignments().join(',')].filter(Boolean).join(':');
 /** @param {Record<string, string>} o */
-const targets = (o) => [state.config ? 'config.json' : state.model, o.with, o.and, o.also].filter(Boolean);
+const targets = (o) => [own(), o.with, o.and, o.also].filter(Boolean);
 
 /** @param {Record<string, string>} options */
 export async function load(options) {
   const { seq_len, dtype } = options;
   const [, ...others] = targets(options);
   // A configuration goes as it is: whole numbers of any size stay what they are.
-  const body = state.config ? `{"models": [${[state.config, ...others.map((name) => JSON.stringify(name))].join(', ')}], ${JSON.stringify({ seq_len, dtype, all: true }).slice(1)}` : '';
+  const first = assignments().length ? `{"model": ${state.config}, "set": ${JSON.stringify(assignments())}}` : state.config;
+  const body = state.config ? `{"models": [${[first, ...others.map((name) => JSON.stringify(name))].join(', ')}], ${JSON.stringify({ seq_len, dtype, all: true }).slice(1)}` : '';
   const found = await ask('compare', { models: targets(options), seq_len, dtype, all: true }, { model: false, body });
   return { found, document: found };
 }
@@ -38,8 +41,7 @@ export function draw(root, { found }) {
     line.quantity, ...line.values.map((/** @type {any} */ value, /** @type {number} */ i) => h('span', {}, shown(line.unit, value), i ? h('span', { class: 'dim ratio' }, line.ratios[i] === null ? '' : ` ${figures(line.ratios[i])}×`) : null))]);
   const fields_ = found.fields.map((/** @type {any} */ { field, values }) => [field, ...values.map((/** @type {any} */ value) => (value === null ? '–' : typeof value === 'number' || typeof value === 'bigint' ? exact(value) : String(value)))]);
   const numbers = found.model.map((/** @type {any} */ _, /** @type {number} */ i) => i + 1);
-  const own = Object.keys(state.set).length ? h('p', { class: 'dim' }, t('compare.presets')) : null;
-  put(root, own,
+  put(root,
     table({ caption: t('compare.sizes'), headers: ['', ...found.model], numbers, rows, raw: found.quantities.map((/** @type {any} */ line) => [line.quantity, ...line.values]) }),
     table({ caption: t('compare.fields'), headers: ['', ...found.model], numbers, rows: fields_, raw: found.fields.map((/** @type {any} */ line) => [line.field, ...line.values]) }),
     notes([found]));

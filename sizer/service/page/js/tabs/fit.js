@@ -60,7 +60,7 @@ export function draw(root, { fit, plan }) {
     stacked(width, [{ label: `${rank.place} · ${spelled(fit.layout)}`, pieces: parts(rank), total: rank.total_bytes }], { label: t('fit.budget', { name: fit.accelerator }), bytes: rank.budget_bytes }),
     fit.capacity ? tiles([[t('fit.tokens'), exact(fit.capacity.tokens)], [t('fit.sequences'), exact(fit.capacity.sequences)], [t('fit.cache'), bytes(fit.capacity.cache_bytes)]]) : null,
     warnings(fit.warnings ?? []),
-    (fit.changes ?? []).length ? [h('h3', {}, t('fit.changes')), h('ul', { lang: 'en' }, fit.changes.map((/** @type {any} */ change) => h('li', {}, typeof change === 'string' ? change : change.what ?? change.change ?? Object.values(change).filter((v) => typeof v === 'string').join(' · '))))] : null,
+    (fit.changes ?? []).length ? [h('h3', {}, t('fit.changes')), h('ul', { lang: 'en' }, fit.changes.map((/** @type {any} */ change) => h('li', {}, `${change.text} · `, h('span', { class: 'dim' }, t('fit.left', { bytes: bytes(change.left_bytes) })))))] : null,
     table({ caption: t('fit.table'), hide: true, headers: [t('part'), t('bytes'), t('fit.what'), t('fit.label')], numbers: [1],
       rows: rank.parts.map((/** @type {any} */ part, /** @type {number} */ i) => [parts(rank)[i].name, bytes(part.bytes), h('span', { lang: 'en' }, part.what), part.label]),
       raw: rank.parts.map((/** @type {any} */ part) => [part.name, part.bytes, part.what, part.label]) }),
@@ -71,7 +71,7 @@ export function draw(root, { fit, plan }) {
 function planned(plan) {
   if (plan.error) return h('p', { class: 'error', role: 'status' }, plan.error.message);
   if (!plan.best) return h('p', { class: 'verdict no' }, t('plan.none', { looked: plan.looked }));
-  const row = (/** @type {any} */ each) => [exact(each.layout.gpus), spelled(each.layout), each.dtype ?? '', bytes(each.rank.total_bytes), bytes(each.rank.left_bytes),
+  const row = (/** @type {any} */ each) => [exact(each.layout.gpus), h('span', { class: 'number' }, spelled(each.layout)), each.dtype ?? '', bytes(each.rank.total_bytes), bytes(each.rank.left_bytes),
     each.cost?.tokens_per_s ? figures(each.cost.tokens_per_s) : '–', h('span', { lang: 'en' }, each.why ?? '')];
   const all = [plan.best, ...(plan.others ?? [])];
   return [h('p', { class: 'dim' }, t('plan.looked', { looked: exact(plan.looked), fitted: exact(plan.fitted) })),

@@ -1,6 +1,6 @@
 /** Parameters: the breakdown, the components, the derivation. */
 
-import { h, put, $ } from '../dom.js';
+import { $, h, put, say } from '../dom.js';
 import { ask } from '../api.js';
 import { draw as derive } from '../derivation.js';
 import { set } from '../formula.js';
@@ -33,12 +33,13 @@ export function draw(root, data) {
       h('section', { 'aria-labelledby': 'h-components' }, h('h2', { id: 'h-components' }), h('div', { id: 'components' })),
       h('section', { 'aria-labelledby': 'h-derive', id: 'derive-box' }, h('h2', { id: 'h-derive' }), h('div', { id: 'derivation' }))));
   }
-  /** @type {any} */ (root.querySelector('h2')).textContent = t('breakdown');
-  /** @type {any} */ (root.querySelector('.hint')).textContent = t('breakdown.hint');
-  $('h-components').textContent = t('components');
-  $('h-derive').textContent = t('derive');
+  // First what asks for its width: nothing is laid out twice.
   const tree = data.explained ? ofSections(data.explained) : ofTensors(data.count.model, data.tensors ?? []);
-  treemap($('breakdown'), tree, state.options['params.path'] ?? '', (path) => setOption('params.path', path));
+  treemap($('breakdown'), tree, state.options['params.path'] ?? '', (path) => setOption('params.path', path || null));
+  say(/** @type {Element} */ (root.querySelector('h2')), t('breakdown'));
+  say(/** @type {Element} */ (root.querySelector('.hint')), t('breakdown.hint'));
+  say($('h-components'), t('components'));
+  say($('h-derive'), t('derive'));
   const rows = data.count.components ?? [];
   put($('components'), table({
     caption: t('components'), hide: true,
