@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterator
-from itertools import accumulate, chain
-from operator import eq, sub
+from itertools import accumulate, chain, pairwise
+from operator import sub
 
 from sizer.errors import BadInput, UnknownName, clip
 from sizer.sources.checkpoints import compact
@@ -28,6 +28,9 @@ _ENTRY = (
     rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
     rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s,'.replace(b"%s", _S)
 )
+
+# Different shapes and dtypes. A model has some dozens.
+MAX_KINDS = 20_000
 
 # The bytes of a header from a place in it, as many as are asked for.
 Text = Callable[[int, int], bytes]
@@ -50,9 +53,11 @@ def columns(text: Text, at: int, length: int, where: str, file: str) -> list[Col
         found.append(_window(parts, kinds, where, file, 8 + length, begin))
         begin += sum(found[-1].sizes)
     in_order = sorted(hashes)
+    again = {one for one, next_ in pairwise(in_order) if one == next_}
+    del in_order
     # Of equal hashes two names are equal, or else there is a coincidence that nobody has seen.
-    if any(map(eq, in_order, in_order[1:])):
-        _no_name_twice(list(chain.from_iterable(one.names for one in found)), where)
+    names = (name for one in found for name in one.names if hash(name) in again) if again else ()
+    _no_name_twice(list(names), where)
     return found
 
 
@@ -93,6 +98,8 @@ def _window(parts: Parts, kinds: dict[bytes, Kind], where: str, file: str, base:
     # In the order of the header, so that of several mistakes the first is said.
     for key, name in reversed(dict(zip(reversed(keys), reversed(names), strict=True)).items()):
         if key not in kinds:
+            if len(kinds) == MAX_KINDS:
+                raise BadInput(f"{clip(where)} holds over {MAX_KINDS:,} different shapes, more than sizer reads")
             kinds[key] = _kind_of(key, name.decode(), where)
     found = Columns(file, b"\n".join(names), list(map(kinds.__getitem__, keys)), base + begin)
     sizes = found.sizes

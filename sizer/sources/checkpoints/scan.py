@@ -101,11 +101,12 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
         at = pair.end()
         if len(pair[1]) > MAX_KEY:
             raise BadInput(f"{clip(where)} has a key of over {MAX_KEY:,} bytes at byte {at:,}")
+        length = pair.end(2) - pair.start(2)
         key = text(pair[1], where)
-        entry = text(pair[2], where) if len(pair[2]) <= room else ""
+        entry = text(pair[2], where) if length <= room else ""
         if key in found:
             raise BadInput(f"{clip(where)} has the key {clip(key)!r} twice")
-        kept += len(key) + len(pair[2])
+        kept += len(key) + length
         if kept <= room:
             found[key] = same.setdefault(entry, entry)
         if pair[3] == b"}":

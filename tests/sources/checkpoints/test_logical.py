@@ -271,7 +271,9 @@ def test_one_module_stands_for_those_like_it(
         (s.name, s.tensors, s.elements, s.bytes, s.params) for s in expected.shares
     ]
     assert (found.total, found.buffers, found.active) == (expected.total, expected.buffers, expected.active)
-    assert (one.problems, one.remarks, one.schemes) == (whole.problems, whole.remarks, whole.schemes)
+    assert (one.remarks, one.schemes) == (whole.remarks, whole.schemes)
+    # Of several tensors with one problem either may be named.
+    assert [p.partition(" ")[2] for p in one.problems] == [p.partition(" ")[2] for p in whole.problems]
     assert found.tensors == len(layers)
 
 

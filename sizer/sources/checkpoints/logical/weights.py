@@ -7,13 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sizer.core.record import Record
-from sizer.errors import clip
+from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.logical.alike import OwnValues, sample
 from sizer.sources.checkpoints.logical.settings import Settings, settings_of
 from sizer.sources.checkpoints.stored import Contents, StoredTensor
 
 if TYPE_CHECKING:
     from sizer.sources.checkpoints.columns import Columns
+
+# Tensors that are not alike. A model has some hundreds, in each of its files.
+MAX_GROUPS = 200_000
 
 # Components of what is stored beside the weights, in the order they are shown.
 HELPERS = (
@@ -271,7 +274,14 @@ def _all_plain(columns: list[Columns], plain: frozenset[str]) -> bool:
     """Whether no tensor has a telling name or a small type."""
     if any(kind.dtype not in plain for one in columns for kind in set(one.kinds)):
         return False
-    groups = [tensor for one in columns for tensor, _ in one.groups]
+    groups: list[StoredTensor] = []
+    for one in columns:
+        groups += [tensor for tensor, _ in one.groups]
+        if len(groups) > MAX_GROUPS:
+            raise BadInput(
+                f"{clip(one.file)} holds over {MAX_GROUPS:,} tensors whose names differ in more than "
+                "the numbers of layers and experts, more than sizer reads"
+            )
     endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in groups}
     return not (_roles(endings) or any(tensor.name.startswith("<") for tensor in groups))
 
