@@ -31,7 +31,8 @@ def misread(ledger: Ledger) -> Iterator[Term]:
             amount = sum(ledger.amounts[i] for i in matrices)
             if amount % factor == 0:
                 bits = ledger.mask(matrices) | ledger.bit("width")
-                yield Term(name, amount // factor, f"{amount:,} / {factor}", why, bits, 4)
+                formula = f"{amount:,}" if factor == 1 else f"{amount:,} / {factor}"
+                yield Term(name, amount // factor, formula, why, bits, 4)
     heads, kv_heads = getattr(model.config, "n_heads", None), getattr(model.config, "n_kv_heads", None)
     if isinstance(heads, int) and isinstance(kv_heads, int) and 0 < kv_heads < heads:
         picks, extra = [], 0
