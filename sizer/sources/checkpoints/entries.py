@@ -99,7 +99,9 @@ def _window(parts: Parts, kinds: dict[bytes, Kind], where: str, file: str, base:
     for key, name in reversed(dict(zip(reversed(keys), reversed(names), strict=True)).items()):
         if key not in kinds:
             if len(kinds) == MAX_KINDS:
-                raise BadInput(f"{clip(where)} holds over {MAX_KINDS:,} different shapes, more than sizer reads")
+                raise BadInput(
+                    f"{clip(where)} holds over {MAX_KINDS:,} different shapes, more than sizer reads"
+                )
             kinds[key] = _kind_of(key, name.decode(), where)
     found = Columns(file, b"\n".join(names), list(map(kinds.__getitem__, keys)), base + begin)
     sizes = found.sizes

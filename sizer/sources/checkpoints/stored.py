@@ -11,6 +11,7 @@ from sizer.errors import BadInput, clip
 
 if TYPE_CHECKING:
     from sizer.sources.checkpoints.columns import Columns
+    from sizer.sources.checkpoints.onnx_nodes import Packing
 
 # The largest layouts published have some 210,000 tensors (a trillion weights in packed 4-bit experts).
 MAX_TENSORS = 300_000
@@ -97,6 +98,8 @@ class Contents:
         self.is_as_listed = False
         # Tensors that a pickle makes of others: name -> the class and the shape.
         self.made_of_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+        # Nodes of an ONNX graph that say how initializers are packed.
+        self.packed_by: list[Packing] = []
 
     @property
     def stored(self) -> list[StoredTensor]:
