@@ -69,7 +69,8 @@ def vocabulary(ledger: Ledger) -> Iterator[Term]:
             f"{more:,}·{each:,}",
             f"{size:,} rows rounded up to a multiple of {multiple}, as training frameworks do",
             ledger.mask(tables) | ledger.bit("vocabulary"),
-            2,
+            # A table of whole granules is padded already.
+            2 if size % min(PADDINGS) else 4,
         )
     extra = []
     for i in ledger.own:
