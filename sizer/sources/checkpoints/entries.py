@@ -56,8 +56,8 @@ def columns(text: Text, at: int, length: int, where: str, file: str) -> list[Col
     again = {one for one, next_ in pairwise(in_order) if one == next_}
     del in_order
     # Of equal hashes two names are equal, or else there is a coincidence that nobody has seen.
-    names = (name for one in found for name in one.names if hash(name) in again) if again else ()
-    _no_name_twice(list(names), where)
+    if again:
+        _no_name_twice([name for one in found for name in one.names if hash(name) in again], where)
     return found
 
 

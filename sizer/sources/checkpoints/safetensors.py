@@ -34,10 +34,9 @@ def read(path: str) -> Contents:
         length = _header_length(file, path, size)
         found, metadata = parse(file, length, path, name)
     contents = Contents(path, "safetensors", metadata=metadata, files=[path])
-    if found and isinstance(found[0], Columns):
-        contents.columns = found  # type: ignore[assignment]
-    else:
-        contents.stored = found  # type: ignore[assignment]
+    contents.columns, stored = found
+    if stored:
+        contents.stored = stored
     end = _checked(contents, path, 8 + length, size - 8 - length)
     if end > size - 8 - length:
         contents.problems.append(
@@ -68,8 +67,8 @@ def _header_length(file: BinaryIO, path: str, size: int) -> int:
 
 def parse(
     file: BinaryIO, length: int, where: str, name: str
-) -> tuple[list[Columns] | list[StoredTensor], dict[str, str]]:
-    """The tensors and the metadata of a header.
+) -> tuple[tuple[list[Columns], list[StoredTensor]], dict[str, str]]:
+    """The tensors of a header, in columns or as objects, and its metadata.
 
     Headers are read column by column, as every writer writes them; the rare other one entry by entry.
     """
@@ -93,19 +92,19 @@ def parse(
     if not last:
         found = entries.columns(text, at, length, where, name)
         if found is not None:
-            return found, metadata
+            return (found, []), metadata
     header = read_at(file, 8, length)
     if last:
         if header[at:].strip(scan.SPACES):
             raise BadInput(f"{clip(where)}: text follows the header's object, at byte {at:,}")
-        return [], metadata
+        return ([], []), metadata
     stored, more = _by_entry(header, at, where, name)
     names: set[str] = set()
     for tensor in stored:
         if tensor.name in names:
             raise entries.twice(tensor.name, where)
         names.add(tensor.name)
-    return stored, metadata | more
+    return ([], stored), metadata | more
 
 
 def _metadata(header: bytes, where: str) -> tuple[dict[str, str], int, bool]:

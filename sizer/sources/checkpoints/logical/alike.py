@@ -45,9 +45,9 @@ def sample(contents: Contents) -> Sample | None:
     found: list[StoredTensor] = []
     copies: dict[str, int] = {}
     for kind, number in Counter(kinds).items():
-        module = first[kind].decode()
-        copies[module] = number
-        found += _tensors(module, kind[1], list(bits))
+        name = first[kind].decode()
+        copies[name] = number
+        found += _tensors(name, kind[1], list(bits))
     return Sample(contents, found, copies)
 
 
