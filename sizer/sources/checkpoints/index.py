@@ -88,7 +88,7 @@ class WeightMap:
     def lists_exactly(self, parts: list[Contents]) -> bool:
         """Whether it says, in one way of writing throughout, what the files hold; else it has to be parsed.
 
-        Its text is split into lines of a pair each, and those that the files make are the same.
+        Its text is split into lines of a pair each, and they are those that the files make.
         """
         first = self.first()
         if first is None or not all(part.columns for part in parts):
@@ -96,16 +96,19 @@ class WeightMap:
         _, colon, _, comma = first.groups()
         text = self.data[first.start(1) : self.end - 1].rstrip(scan.SPACES)
         lines = text.removesuffix(b'"').split(b'"%b"' % comma)
-        listed = set(lines)
-        if len(listed) != len(lines) or len(lines) != sum(map(len, parts)):
-            return False
+        made: list[bytes] = []
+        names: set[bytes] = set()
         for part in parts:
             pair = b'"%b"%b\n' % (colon, os.path.basename(part.path).encode())
             for columns in part.columns:
-                made = columns.lines.replace(b"\n", pair) + pair[:-1]
-                if not listed.issuperset(made.split(b"\n")):
-                    return False
-        return True
+                made += (columns.lines.replace(b"\n", pair) + pair[:-1]).split(b"\n")
+                names.update(columns.names)
+        if not len(names) == len(made) == len(lines):
+            return False
+        # Both are sorted already, or nearly, where writers sort names.
+        made.sort()
+        lines.sort()
+        return made == lines
 
 
 def parse_index(path: str) -> tuple[WeightMap, dict[str, Any]]:
