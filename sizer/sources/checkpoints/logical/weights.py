@@ -7,16 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sizer.core.record import Record
-from sizer.errors import BadInput, clip
+from sizer.errors import clip
 from sizer.sources.checkpoints.logical.alike import OwnValues, sample
+from sizer.sources.checkpoints.logical.carriers import are_plain, carriers_of
 from sizer.sources.checkpoints.logical.settings import Settings, settings_of
 from sizer.sources.checkpoints.stored import Contents, StoredTensor
 
 if TYPE_CHECKING:
     from sizer.sources.checkpoints.columns import Columns
-
-# Tensors that are not alike. A model has some hundreds, in each of its files.
-MAX_GROUPS = 200_000
 
 # Components of what is stored beside the weights, in the order they are shown.
 HELPERS = (
@@ -209,7 +207,7 @@ def summary(contents: Contents) -> Logical:
     """The same as `logical`, where it can be with one module for all that are like it."""
     from sizer.sources.checkpoints.logical.schemes import PLAIN_DTYPES
 
-    if contents.columns and not _all_plain(contents.columns, PLAIN_DTYPES):
+    if contents.columns and not are_plain(contents.columns, PLAIN_DTYPES):
         modules = sample(contents)
         if modules is not None:
             try:
@@ -232,7 +230,7 @@ def logical(contents: Contents) -> Logical:
     if contents.format == "gguf":
         # A type of ggml says itself how it is packed.
         return tensors.out
-    if contents.columns and _all_plain(contents.columns, PLAIN_DTYPES):
+    if contents.columns and are_plain(contents.columns, PLAIN_DTYPES):
         tensors.out.columns = contents.columns
         return tensors.out
     if contents.made_of_tensors:
@@ -243,7 +241,7 @@ def logical(contents: Contents) -> Logical:
         initializers(tensors)
         left: list[StoredTensor] = []
     else:
-        carriers = _carriers(tensors, PLAIN_DTYPES)
+        carriers = carriers_of(tensors, PLAIN_DTYPES)
         left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
     for tensor in left:
@@ -268,57 +266,3 @@ def logical(contents: Contents) -> Logical:
         else:
             out.plain.append(tensor)
     return tensors.finish()
-
-
-def _all_plain(columns: list[Columns], plain: frozenset[str]) -> bool:
-    """Whether no tensor has a telling name or a small type."""
-    if any(kind.dtype not in plain for one in columns for kind in set(one.kinds)):
-        return False
-    groups: list[StoredTensor] = []
-    for one in columns:
-        groups += [tensor for tensor, _ in one.groups]
-        if len(groups) > MAX_GROUPS:
-            raise BadInput(
-                f"{clip(one.file)} holds over {MAX_GROUPS:,} tensors whose names differ in more than "
-                "the numbers of layers and experts, more than sizer reads"
-            )
-    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in groups}
-    return not (_roles(endings) or any(tensor.name.startswith("<") for tensor in groups))
-
-
-def _roles(endings: set[str]) -> dict[str, str]:
-    """The last step of a name -> the component of a helper, or "?" for a scheme to say."""
-    from sizer.sources.checkpoints.logical import names
-    from sizer.sources.checkpoints.logical.schemes import BY_ENDING
-
-    roles = {ending: names.HELPERS[ending] for ending in endings if ending in names.HELPERS}
-    for ending in endings:
-        if ending in BY_ENDING or ending.endswith(("_blocks", "_packed", "_qdata")):
-            roles[ending] = "?"
-    return roles
-
-
-def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
-    """The tensors that a scheme may read: those of a telling name, or of a small type."""
-    from sizer.sources.checkpoints.logical import names
-
-    stored = tensors.contents.stored
-    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in stored}
-    tensors.endings = endings
-    roles = _roles(endings)
-    apart = any(tensor.name.startswith("<") for tensor in stored)
-    if not roles and not apart and plain.issuperset({tensor.dtype for tensor in stored}):
-        return []
-    found = []
-    for tensor in stored:
-        name = tensor.name
-        if name in tensors.taken or name in tensors.claimed:
-            continue
-        role = roles.get(name[name.rfind(".") + 1 :])
-        if apart and name.startswith("<"):
-            tensors.claimed[name] = names.apart(name)
-        elif role == "?" or (role is None and tensor.dtype not in plain):
-            found.append(tensor)
-        elif role is not None:
-            tensors.claimed[name] = role
-    return found
