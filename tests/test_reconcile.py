@@ -83,7 +83,7 @@ EXACT = [
         "bert-base",
         109_482_752,
         ["position_ids buffers"],
-        "BertModel and its 512 position_ids, as transformers 4.30 saves them",
+        "109,482,240 and its 512 position_ids",
     ),
     ("bert-base", 108_891_648, ["pooler left out"], "without 768·768 + 768; DPRContextEncoder"),
     ("deepseek-v3", 671_026_404_352, [], "sum(p.numel()) of DeepseekV3ForCausalLM"),
@@ -115,11 +115,16 @@ IN_BYTES = [
         "llama-3-8b",
         16_060_522_496,
         [],
-        "total_size of meta-llama/Meta-Llama-3-8B, model.safetensors.index.json",
+        "two bytes each of 8,030,261,248",
     ),
     ("gpt2-small", 497_759_232, [], "four bytes each of 124,439,808"),
-    ("bloom", 352_494_542_848, [], "total_size of bigscience/bloom, pytorch_model.bin.index.json"),
-    ("llama-2-7b", 13_476_835_328, ["rotary frequencies of every layer"], "total_size of llama-7b-hf"),
+    ("bloom", 352_494_542_848, [], "total_size of bloom, as a public report gives it"),
+    (
+        "llama-2-7b",
+        13_476_835_328,
+        ["rotary frequencies of every layer"],
+        "total_size of llama-7b-hf, as a public report gives it",
+    ),
 ]
 
 

@@ -160,8 +160,8 @@ def test_c12_an_index_alone_is_read_at_every_width(
     assert {"reading": "4 bytes each", "params": params} in json.loads(out)["readings"]
 
 
-# a21, a22, a30: what the indexes of public copies state (checked 2026-11), 2 bytes an element; the parameters
-# are those of the matrices that the files hold, falcon's head among them.
+# a21: the total_size that the report gives for bloom's files. a22, a30: of these the reports give the
+# parameters alone, so the totals are two bytes for each.
 @pytest.mark.parametrize(
     ("total", "params"),
     [
@@ -188,7 +188,8 @@ def test_an_index_alone_states_the_parameters(
     assert all(name in err for name in names)
 
 
-# a21, a22, a30: a config.json of the public copies, the total of its files, and what a wrong reading gives.
+# a21, a22, a30: the keys that decide, written after the public configurations; the total that the report
+# gives, and the wrong number of a wrong reading.
 READ: dict[str, tuple[dict[str, object], int, int, str]] = {
     "a21 bloom": (
         {"model_type": "bloom", "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112,
