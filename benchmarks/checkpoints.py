@@ -1,7 +1,8 @@
 """Reading checkpoints: the layout of DeepSeek-V3, and a small file, in whole processes.
 
-The files are sparse: headers as published, 45,395 tensors in 20 shards, and no data. With
-modelinfo-cli installed in the same environment (`pip install modelinfo-cli`) it runs in the same rounds.
+The files are sparse: headers as published, in 20 shards, and no data: 45,395 tensors of BF16, and the
+same in FP8 with their scales. With modelinfo-cli installed in the same environment
+(`pip install modelinfo-cli`) it runs in the same rounds.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ import sizer
 from benchmarks.processes import SCRIPTS, compare
 
 SHARDS = 20
-BYTES = {"BF16": 2, "F32": 4}
+BYTES = {"BF16": 2, "F32": 4, "F8_E4M3": 1}
+Entry = tuple[str, str, list[int]]
 
 
-def write(path: Path, tensors: list[tuple[str, list[int]]]) -> int:
+def write(path: Path, tensors: list[Entry]) -> int:
     """A file with that header; the bytes that its data would take."""
     entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
     at = 0
-    for name, shape in tensors:
-        end = at + 2 * prod(shape)
-        entries[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, end]}
+    for name, dtype, shape in tensors:
+        end = at + BYTES[dtype] * prod(shape)
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, end]}
         at = end
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -37,9 +39,26 @@ def write(path: Path, tensors: list[tuple[str, list[int]]]) -> int:
     return at
 
 
-def shards(folder: Path, preset: str) -> Path:
-    """The checkpoint of a preset in shards, with its index; the first of them."""
-    tensors = [(t.name, list(t.shape)) for t in sizer.load(preset).tensors()]
+def plain(preset: str) -> list[Entry]:
+    """The tensors of a preset in BF16."""
+    return [(t.name, "BF16", list(t.shape)) for t in sizer.load(preset).tensors()]
+
+
+def by_block(tensors: list[Entry]) -> list[Entry]:
+    """The same with its projections in FP8, and a scale for each 128 × 128 of their weights."""
+    found: list[Entry] = []
+    for name, dtype, shape in tensors:
+        if name.endswith("proj.weight") or "_proj_with_mqa" in name:
+            found.append((name, "F8_E4M3", shape))
+            found.append((f"{name}_scale_inv", "F32", [-(-size // 128) for size in shape]))
+        else:
+            found.append((name, dtype, shape))
+    return found
+
+
+def shards(folder: Path, tensors: list[Entry]) -> Path:
+    """Tensors in shards, with their index; the first of them."""
+    folder.mkdir()
     each = -(-len(tensors) // SHARDS)
     index = {}
     total = 0
@@ -47,7 +66,7 @@ def shards(folder: Path, preset: str) -> Path:
         name = f"model-{i + 1:05d}-of-{SHARDS:05d}.safetensors"
         part = sorted(tensors[i * each : (i + 1) * each])
         total += write(folder / name, part)
-        index |= {tensor: name for tensor, _ in part}
+        index |= {tensor: name for tensor, _, _ in part}
     text = json.dumps(
         {"metadata": {"total_size": total}, "weight_map": dict(sorted(index.items()))}, indent=2
     )
@@ -59,18 +78,22 @@ def report(rounds: int) -> None:
     """Print times of both, as ratios to a count of a preset."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        large = shards(folder, "deepseek-v3")
+        tensors = plain("deepseek-v3")
+        large = {
+            "DeepSeek-V3": shards(folder / "bf16", tensors),
+            "DeepSeek-V3 FP8": shards(folder / "fp8", by_block(tensors)),
+        }
         small = folder / "small.safetensors"
-        write(small, [(t.name, list(t.shape)) for t in sizer.load("gpt2-small").tensors()])
+        write(small, plain("gpt2-small"))
         run = [sys.executable, "-m", "sizer", "count"]
         chosen = {
             "sizer count gpt2-small": [*run, "--preset", "gpt2-small"],
             "sizer count small file": [*run, str(small)],
-            "sizer count DeepSeek-V3": [*run, str(large)],
         }
-        peer = shutil.which("modelinfo", path=str(SCRIPTS))
-        if peer:
-            chosen["modelinfo DeepSeek-V3"] = [peer, str(large)]
         compare(chosen, "sizer count gpt2-small", rounds)
-        if peer:
-            compare({name: chosen[name] for name in list(chosen)[2:]}, "modelinfo DeepSeek-V3", rounds)
+        peer = shutil.which("modelinfo", path=str(SCRIPTS))
+        for name, first in large.items():
+            both = {f"sizer count {name}": [*run, str(first)]}
+            if peer:
+                both[f"modelinfo {name}"] = [peer, str(first)]
+            compare(both, list(both)[-1], rounds)

@@ -13,6 +13,7 @@ from sizer.errors import BadInput, SizerError, clip
 from sizer.sources.checkpoints.files import exists, is_file, no_file
 from sizer.sources.checkpoints.logical.weights import Helper, Logical
 from sizer.sources.checkpoints.logical.weights import logical as logical_of
+from sizer.sources.checkpoints.logical.weights import summary as summary_of
 from sizer.sources.checkpoints.read import read
 from sizer.sources.checkpoints.stored import Contents
 from sizer.sources.hub.target import is_hub
@@ -94,15 +95,25 @@ class Checkpoint:
         self._set_added_biases_apart(found)
         return found
 
+    @cached_property
+    def _summary(self) -> Logical:
+        """The same for what only adds up, with one module for all that are like it."""
+        if "logical" in self.__dict__:
+            return self.logical
+        with _collector_paused():
+            found = summary_of(self.contents)
+        # Biases are told apart by the names of single layers.
+        return self.logical if _biases_of_packed(found) else found
+
     @property
     def problems(self) -> list[str]:
         """What is cut off, contradicts, or is of no known format."""
-        return [*self.contents.problems, *self.logical.problems]
+        return [*self.contents.problems, *self._summary.problems]
 
     @property
     def remarks(self) -> list[str]:
         """What is worth knowing, and changes no number."""
-        return [*self._adapter(), *self.contents.remarks, *self.logical.remarks]
+        return [*self._adapter(), *self.contents.remarks, *self._summary.remarks]
 
     @property
     def complete(self) -> bool:
@@ -118,7 +129,7 @@ class Checkpoint:
 
         if not len(self.contents) and self.missing:
             raise BadInput(self.contents.nothing_here())
-        return count(self.logical, self._visited)
+        return count(self._summary, self._visited)
 
     def tensors(self) -> list[Tensor]:
         """The logical tensors by name, with shape, component, kind and tie."""
@@ -130,9 +141,10 @@ class Checkpoint:
     def schemes(self) -> dict[str, int]:
         """How the weights are packed: each scheme, and how many weights are packed so."""
         found: dict[str, int] = {}
-        for weight in self.logical.packed:
+        for weight in self._summary.packed:
             if weight.scheme:
-                found[weight.scheme] = found.get(weight.scheme, 0) + 1
+                number = self._summary.number(weight.parts[0].name)
+                found[weight.scheme] = found.get(weight.scheme, 0) + number
         return found
 
     def _adapter(self) -> list[str]:
@@ -181,10 +193,7 @@ class Checkpoint:
 
         They are told by the configuration beside the files: its model has no such bias.
         """
-        packed = {w.name for w in found.packed if w.scheme.startswith("GPTQ")}
-        if not packed:
-            return
-        biases = [t for t in found.plain if t.name.endswith(".bias") and f"{t.name[:-5]}.weight" in packed]
+        biases = _biases_of_packed(found)
         if not biases:
             return
         known = self._known_names()
@@ -215,3 +224,10 @@ class Checkpoint:
             return {tensor.name for tensor in from_path(path).tensors()}
         except SizerError:
             return None
+
+
+def _biases_of_packed(found: Logical) -> list[StoredTensor]:
+    packed = {w.name for w in found.packed if w.scheme.startswith("GPTQ")}
+    if not packed:
+        return []
+    return [t for t in found.plain if t.name.endswith(".bias") and f"{t.name[:-5]}.weight" in packed]

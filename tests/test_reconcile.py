@@ -79,6 +79,12 @@ EXACT = [
     ("bert-base", 109_482_240, [], "BertModel"),
     ("bert-base", 109_514_298, ["as BertLMHeadModel"], "BertForMaskedLM of transformers 5.24"),
     ("bert-base", 110_106_428, ["as BertForPreTraining"], "BertForPreTraining of transformers 5.24"),
+    (
+        "bert-base",
+        109_482_752,
+        ["position_ids buffers"],
+        "109,482,240 and its 512 position_ids",
+    ),
     ("bert-base", 108_891_648, ["pooler left out"], "without 768·768 + 768; DPRContextEncoder"),
     ("deepseek-v3", 671_026_404_352, [], "sum(p.numel()) of DeepseekV3ForCausalLM"),
     ("deepseek-v3", 671_026_419_200, [ROUTER], "with e_score_correction_bias, 58·256"),
@@ -101,6 +107,59 @@ def test_a_number_of_others(sizer_cli: CLI, model: str, number: int, names: list
     assert sorted(term["name"] for term in found["terms"]) == sorted(names)
     assert found["total"] + sum(term["amount"] for term in found["terms"]) == number == found["target"]
     assert all(term["formula"] and term["why"] for term in found["terms"])
+
+
+# model, a whole number of bytes, names of the terms, where it is from
+IN_BYTES = [
+    (
+        "llama-3-8b",
+        16_060_522_496,
+        [],
+        "two bytes each of 8,030,261,248",
+    ),
+    ("gpt2-small", 497_759_232, [], "four bytes each of 124,439,808"),
+    ("bloom", 352_494_542_848, [], "total_size of bloom, as a public report gives it"),
+    (
+        "llama-2-7b",
+        13_476_835_328,
+        ["rotary frequencies of every layer"],
+        "total_size of llama-7b-hf, as a public report gives it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "number", "names", "source"), IN_BYTES)
+def test_a_whole_number_of_bytes(
+    sizer_cli: CLI, model: str, number: int, names: list[str], source: str
+) -> None:
+    code, out, _ = sizer_cli("reconcile", model, str(number), "--json")
+    found = json.loads(out)
+
+    assert (code, [term["name"] for term in found["terms"]]) == (0, names)
+    assert "bytes a parameter" in found["reading"]
+
+
+def test_files_of_a_usual_format_explain_their_size(sizer_cli: CLI) -> None:
+    """4-bit files of Llama 3 8B in groups of 128, whose bytes `test_size_formats.py` adds up."""
+    code, out, _ = sizer_cli("reconcile", "llama-3-8b", "5.73GB", "--json")
+
+    found = json.loads(out)
+    named = [found["terms"], *(one["terms"] for one in found["alternatives"])]
+    assert code == 0
+    assert "bytes of gptq-int4-g128 files, not parameters" in [t["name"] for terms in named for t in terms]
+
+
+@pytest.mark.parametrize(
+    ("model", "figure"),
+    [
+        # 16.06 GB is right; no padding of a table that is padded already, no scales without packed words.
+        ("llama-3-8b", "16.07GB"),
+        # 64·64 more than the rotary frequencies: no norms and 37 words that nobody added.
+        ("llama-2-7b", "6738452480"),
+    ],
+)
+def test_an_accident_is_no_explanation(sizer_cli: CLI, model: str, figure: str) -> None:
+    assert sizer_cli("reconcile", model, figure, "-q")[0] == 1
 
 
 # model, figure, names of the terms, how it is read

@@ -103,9 +103,9 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
         found[3] += params
 
     is_gguf = logical.is_gguf
-    plain = 0
+    tensors = 0
     for tensor, copies in logical.plain_groups():
-        plain += copies
+        tensors += copies
         elements = tensor.elements * copies
         component, kind = classify(tensor.name, tensor, is_gguf)
         if tensor.tied_to is not None:
@@ -120,21 +120,25 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
                 routed += elements
             add(component, tensor, elements, copies)
     for weight in logical.packed:
+        copies = logical.number(weight.parts[0].name)
+        tensors += copies
         params = 0
         component = weight.component
         if weight.kind == "param":
-            params = weight.params
+            params = weight.params * copies
             total += params
             if component == "experts" and is_routed(weight.name):
                 routed += params
         else:
-            buffers += weight.params
+            buffers += weight.params * copies
             component = "buffers"
-        add(component, weight.parts[0], params)
+        add(component, weight.parts[0], params, copies)
         for part in weight.parts[1:]:
-            add(component, part, 0)
+            add(component, part, 0, copies)
     for helper in logical.helpers:
-        add(helper.component, helper.stored, 0)
+        copies = logical.number(helper.stored.name)
+        tensors += copies
+        add(helper.component, helper.stored, 0, copies)
     shares = _summed(sums, 0)
     active: int | None = total
     if routed:
@@ -149,7 +153,7 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
         embedding,
         buffers,
         tied,
-        plain + len(logical.packed) + len(logical.helpers),
+        tensors,
         sorted(_summed(sums, 1).values(), key=lambda share: -share.bytes),
         [shares[name] for name in order if name in shares],
     )

@@ -60,9 +60,9 @@ def report(model: Model | Checkpoint, number: str, *, dtype: str | None = None) 
 
 def _search(model: Model | Checkpoint, figure: Figure) -> Found:
     if isinstance(model, Model):
-        from sizer.oracles.reconcile.variants import variants
+        from sizer.oracles.reconcile.variants import of_bytes, variants
 
-        return search(variants(model), figure)
+        return search(of_bytes(model) if figure.stored else variants(model), figure)
     from sizer.oracles.reconcile.of_checkpoint import variants_of
 
     return search(variants_of(model), figure)
@@ -102,7 +102,7 @@ def _start(found: Found, best: Explanation | None) -> int:
 
 def _target(figure: Figure, best: Explanation | None) -> int:
     """The number in the unit of the sum: bytes as elements, where a width was taken for them."""
-    if figure.unit == "params" or best is None or best.stored:
+    if best is None or best.stored or not best.reading.bits:
         return figure.value
     return (best.reading.low + best.reading.high) // 2
 
@@ -130,7 +130,9 @@ def _signed(amount: int) -> str:
 
 
 def _table(figure: Figure, found: Found, best: Explanation | None, ok: bool) -> Table:
-    first = "bytes of what is stored" if best is not None and best.stored else "sizer counts"
+    first = (
+        "bytes of what is stored" if best is not None and best.stored and not best.terms else "sizer counts"
+    )
     rows = [(first, f"{_start(found, best):,}", "")]
     terms = best.terms if best is not None else ()
     rows += [(term.name, _signed(term.amount), _clipped(term.formula)) for term in terms]
@@ -165,7 +167,8 @@ def _sentence(figure: Figure, best: Explanation) -> str:
     names = [term.name for term in best.terms]
     if best.reading.exact:
         if not names:
-            return f"{figure.text} is our own number."
+            how = f", as {best.reading.note}" if best.reading.note else ""
+            return f"{figure.text} is our own number{how}."
         return f"The difference is exact: {_listed(names)}."
     how = f" ({best.reading.note})" if best.reading.note else ""
     short = units.size(best.value) if best.stored else units.count(best.value)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from sizer.errors import InvalidConfig
 from sizer.measures.size.stored import Part
 
-# torch's names of the types, in the state of a block.
-_TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+# torch's names of the types, in the states of bitsandbytes and HQQ.
+TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 # Letters of `nested_offset`, a number of 32 bits as decimal text: most often 19, seldom under 17 or over 20.
 OFFSET_LETTERS = 19
 
@@ -102,7 +102,7 @@ def four_bit(
     """
     n = m * k
     blocks = -(-n // group)
-    state = f'{{"quant_type": "{kind}", "blocksize": {group}, "dtype": "{_TORCH[dtype]}", "shape": [{m}, {k}]'
+    state = f'{{"quant_type": "{kind}", "blocksize": {group}, "dtype": "{TORCH[dtype]}", "shape": [{m}, {k}]'
     parts = [Part("weight", (-(-n // 2), 1), "uint8", "weights")]
     if double:
         parts += [

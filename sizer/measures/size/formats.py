@@ -142,9 +142,9 @@ def _with_group(family: str, bits: int, group: int, last: str) -> Format | None:
             f"mlx-q{bits}{group_text}", integers.mlx, "tables", bits, group, "mlx", note, exact=False
         )
     if family == "hqq" and bits in (1, 2, 3, 4, 8) and group > 0 and not last:
-        note = "the scalars that HQQ keeps beside each matrix are left out, some hundred bytes each"
+        note = "which modules HQQ is told to pack, and the header of the tool that saves, are an estimate"
         return Format(
-            f"hqq-int{bits}{group_text}", integers.hqq, "blocks", bits, group, "hqq", note, exact=False
+            f"hqq-int{bits}{group_text}", integers.hqq, "blocks", bits, group, "hqq 0.2.8", note, exact=False
         )
     return None
 

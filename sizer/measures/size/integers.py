@@ -10,7 +10,14 @@ HQQ                `hqq/core/quantize.py`: bytes of the flattened matrix, a scal
 from __future__ import annotations
 
 from sizer.errors import InvalidConfig
+from sizer.measures.size.floats import TORCH
 from sizer.measures.size.stored import Part
+
+# Booleans that HQQ keeps beside each matrix, a byte each.
+_HQQ_FLAGS = (
+    *("view_as_float", "quant_scale", "quant_zero", "offload_meta", "encoded_state_dict"),
+    *("stores_quant_config", "channel_wise", "optimize", "round_zero"),
+)
 
 
 def gptq(m: int, k: int, *, bits: int, group: int, dtype: str) -> list[Part]:
@@ -75,7 +82,7 @@ def mlx(m: int, k: int, *, bits: int, group: int, dtype: str) -> list[Part]:
 
 
 def hqq(m: int, k: int, *, bits: int, group: int, dtype: str) -> list[Part]:
-    """HQQ along axis 1; the dozen scalars beside each matrix are left out."""
+    """HQQ along axis 1, as `HQQLinear.state_dict` lists it with `encoded_state_dict`."""
     group = k if group == -1 else group
     n = m * k
     if n % group:
@@ -84,11 +91,19 @@ def hqq(m: int, k: int, *, bits: int, group: int, dtype: str) -> list[Part]:
     # Rows of groups are packed together: ten to a word of 32 bits at 3 bits, 8/b to a byte else.
     if bits == 3:
         parts = [Part("W_q", (-(-groups // 10), group), "int32", "weights")]
+    elif groups * bits % 8:
+        raise InvalidConfig(f"[{m}, {k}]: HQQ packs {8 // bits} groups to a byte, and {groups} are not whole")
     else:
-        parts = [Part("W_q", (-(-groups * bits // 8), group), "uint8", "weights")]
+        parts = [Part("W_q", (groups * bits // 8, group), "uint8", "weights")]
     return [
         *parts,
         Part("scale", (groups, 1), dtype, "scales"),
         Part("zero", (groups, 1), dtype, "zeros"),
         Part("shape", (2,), "int64", "state"),
+        *(Part(name, (), "int32", "state") for name in ("nbits", "group_size", "axis")),
+        # Names as bytes: "4bit_u8" or "3bit_32", "torch.uint8" or "torch.int32", "torch.bfloat16".
+        Part("packing", (7,), "uint8", "state"),
+        Part("unpack_view_dtype", (11,), "uint8", "state"),
+        Part("compute_dtype", (len(f"torch.{TORCH[dtype]}"),), "uint8", "state"),
+        *(Part(name, (), "uint8", "state") for name in _HQQ_FLAGS),
     ]

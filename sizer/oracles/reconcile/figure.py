@@ -116,7 +116,8 @@ def _figure(text: str, unit: str, value: Fraction, step: Fraction, digits: str, 
     if unit not in _BYTES:
         if dtype is not None:
             raise BadInput(f"{shown(text)} is a count of parameters; a dtype goes with bytes, such as 13.5GB")
-        return Figure(text, int(value), "params", [Reading(*found) for found in intervals], [])
+        readings = [Reading(*found) for found in intervals]
+        return Figure(text, int(value), "params", [*readings, *_as_bytes(readings)], [])
     from sizer.dtypes import bits
 
     widths = {bits(dtype): f"{dtype}, {bits(dtype) / 8:g} bytes a parameter"} if dtype else WIDTHS
@@ -128,6 +129,15 @@ def _figure(text: str, unit: str, value: Fraction, step: Fraction, digits: str, 
                 said = f"{note}; {words}" if note else words
                 readings.append(Reading(least, most, exact, said, penalty, width))
     return Figure(text, int(value), "bytes", readings, [Reading(*found) for found in intervals])
+
+
+def _as_bytes(readings: list[Reading]) -> Iterator[Reading]:
+    """A whole number without a unit that is of bytes, as the `total_size` of an index is."""
+    for bits in (16, 32):
+        for one in readings:
+            if one.exact and one.low * 8 % bits == 0:
+                params = one.low * 8 // bits
+                yield Reading(params, params, True, f"bytes, {WIDTHS[bits]}", 1, bits)
 
 
 def _intervals(

@@ -31,7 +31,8 @@ def misread(ledger: Ledger) -> Iterator[Term]:
             amount = sum(ledger.amounts[i] for i in matrices)
             if amount % factor == 0:
                 bits = ledger.mask(matrices) | ledger.bit("width")
-                yield Term(name, amount // factor, f"{amount:,} / {factor}", why, bits, 4)
+                formula = f"{amount:,}" if factor == 1 else f"{amount:,} / {factor}"
+                yield Term(name, amount // factor, formula, why, bits, 4)
     heads, kv_heads = getattr(model.config, "n_heads", None), getattr(model.config, "n_kv_heads", None)
     if isinstance(heads, int) and isinstance(kv_heads, int) and 0 < kv_heads < heads:
         picks, extra = [], 0
@@ -68,7 +69,8 @@ def vocabulary(ledger: Ledger) -> Iterator[Term]:
             f"{more:,}·{each:,}",
             f"{size:,} rows rounded up to a multiple of {multiple}, as training frameworks do",
             ledger.mask(tables) | ledger.bit("vocabulary"),
-            2,
+            # A table of whole granules is padded already.
+            2 if size % min(PADDINGS) else 4,
         )
     extra = []
     for i in ledger.own:

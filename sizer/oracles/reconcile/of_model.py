@@ -140,6 +140,7 @@ def _buffers(ledger: Ledger) -> Iterator[Term]:
             else "stored with the weights of published files and never learned"
         )
         yield ledger.plus(what, picks, why, 0)
+    yield from _positions(ledger)
     attention = sum(
         row.copies
         for row in ledger.rows
@@ -162,6 +163,22 @@ def _buffers(ledger: Ledger) -> Iterator[Term]:
             own_bit,
         )
         yield Term("rotary frequencies, one set", width, f"{width}", why, own_bit, 2)
+
+
+def _positions(ledger: Ledger) -> Iterator[Term]:
+    """The numbers of the places, from zero, which transformers before 4.31 stored."""
+    found = [
+        row
+        for row in ledger.model.rows("transformers")
+        if isinstance(row.leaf, Buffer) and row.name.endswith("position_ids") and not row.leaf.persistent
+    ]
+    elements = sum(row.numel * row.copies for row in found)
+    yield Term(
+        "position_ids buffers",
+        elements,
+        f"{elements:,}",
+        "files of transformers before 4.31 store the numbers of the places, which nobody learns",
+    )
 
 
 def _parts(ledger: Ledger) -> Iterator[Term]:

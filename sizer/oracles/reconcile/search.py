@@ -16,6 +16,8 @@ MOST_TERMS = 5
 MOST_TERMS_OF_ROUNDED = 3
 # Of the pool, taken for a rounded figure.
 MOST_ADDED_TO_ROUNDED = 2
+# Of an exact number that is read in another way than as it stands.
+MOST_ADDED_TO_UNLIKELY = 1
 MOST_SHOWN = 8
 # Entries that a tokenizer has more or fewer than the table: LLaMA's fine-tunes add a few.
 MOST_EXTRA_ROWS = 1024
@@ -131,13 +133,15 @@ def _of_length(
         if not figure.exact and any(term.cost > dearest + 1 for term in variant.base):
             continue
         added = size - variant.weight
-        if added < 0 or (variant.bundle and figure.exact):
+        if added < 0 or (variant.bundle if figure.exact else variant.loose):
             continue
         for reading in figure.stored if variant.stored else figure.readings:
             low, high = reading.low - variant.total, reading.high - variant.total
+            if reading.exact and reading.penalty and added > MOST_ADDED_TO_UNLIKELY:
+                continue
             if reading.exact:
                 subsets = _exact(variant, low, added)
-            elif added <= MOST_ADDED_TO_ROUNDED:
+            elif added <= (MOST_ADDED_TO_ROUNDED if dearest <= 1 else 1):
                 subsets = _within([t for t in variant.pool if t.cost <= dearest], low, high, added)
             else:
                 continue
@@ -152,7 +156,8 @@ def _exact(variant: Variant, amount: int, size: int) -> Iterator[Subset]:
         for others in _free(variant.pool, size - 1):
             rest = amount - sum(term.amount for term in others)
             if rest and rest % each == 0 and abs(rest // each) <= MOST_EXTRA_ROWS and rest // each > -rows:
-                if any(term.touches & touches for term in others):
+                # Any number is some term and some rows, so the term has to be what people meet every day.
+                if any(term.cost > 0 or term.touches & touches for term in others):
                     continue
                 yield (*others, _of_rows(rows + rest // each, rows, each))
 
@@ -224,6 +229,9 @@ def _nearest(variants: Iterable[Variant], figure: Figure) -> Explanation | None:
     best: tuple[int, int, int] | None = None
     nearest = None
     for variant in variants:
+        # Files of a format of their own explain their own size, and are near to anything.
+        if (variant.stored and variant.base) or (variant.loose and not figure.exact):
+            continue
         likely = [term for term in variant.pool if term.cost <= 1]
         sums = sorted(
             ((sum(t.amount for t in subset), subset) for size in (0, 1, 2) for subset in _free(likely, size)),

@@ -45,10 +45,11 @@ class Variant(Record):
     `base`: the terms that make it of our total, all of them or none. `pool`: those that may be added.
     `stored`: its amounts are bytes. `per_row`: what one row more of the vocabulary adds, the rows there
     are, and what they touch; zeros where it has none. `weight`: of how many terms its base is thought.
-    `bundle`: what goes together in files, named for rounded figures, which one cannot take apart.
+    `bundle`: what goes together in files, named for rounded figures, which one cannot take apart; `loose`:
+    the same in parts, for exact ones.
     """
 
-    __slots__ = ("base", "bundle", "per_row", "pool", "start", "stored", "weight")
+    __slots__ = ("base", "bundle", "loose", "per_row", "pool", "start", "stored", "weight")
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Variant(Record):
         stored: bool = False,
         per_row: tuple[int, int, int] = (0, 0, 0),
         bundle: bool = False,
+        loose: bool = False,
         weight: int | None = None,
     ) -> None:
         self.start = start
@@ -67,6 +69,7 @@ class Variant(Record):
         self.stored = stored
         self.per_row = per_row
         self.bundle = bundle
+        self.loose = loose
         self.weight = len(base) if weight is None else weight
 
     @property

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Above this, a term belongs to another architecture and is not tried beside packed weights.
 UNLIKELY = 3
+# What files are most often published in; figures of bytes are compared with each.
+FORMATS = ("gptq-int4-g128", "awq-int4-g128", "nf4", "bnb-int8", "fp8-block", "q4_k_m", "q5_k_m", "q8_0")
 # The most classes of one model type that are built.
 MOST_CLASSES = 24
 
@@ -46,9 +48,27 @@ def variants(model: Model) -> Iterator[Variant]:
             if found is not None:
                 words, beside = found
                 likely = [term for term in pool if term.cost < UNLIKELY]
-                yield Variant(start, (*base, words), [*likely, *beside])
+                yield Variant(start, (*base, words), [*likely, *beside], loose=True)
                 usual = tuple(term for term in beside if term.cost == 0 and term.amount)
                 yield Variant(start, (*base, words, *usual), (), bundle=True, weight=len(base) + 1)
+
+
+def of_bytes(model: Model) -> Iterator[Variant]:
+    """The variants of a model for a figure of bytes: also its files in the usual formats."""
+    yield from variants(model)
+    start = Ledger(model).total
+    for name in FORMATS:
+        try:
+            size = model.size(quant=name).data_bytes
+        except SizerError:
+            continue
+        if not isinstance(size, int):
+            continue
+        why = f"what `sizer size --quant {name}` stores, scales and the rest included"
+        term = Term(
+            f"bytes of {name} files, not parameters", size - start, f"{size:,} − {start:,}", why, 0, 1
+        )
+        yield Variant(start, (term,), (), stored=True)
 
 
 def _published(start: int, more: Term, ledger: Ledger, pool: list[Term]) -> Iterator[Variant]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -34,28 +36,46 @@ class Kind:
 
 
 class Columns:
-    """The tensors of one file: names, a line each; keys of their kinds; where their data begins."""
+    """The tensors of a file, or of a part of one: names, a line each; their kinds; their places.
 
-    __slots__ = ("_groups", "begins", "file", "keys", "kinds", "lines", "names", "sizes")
+    They follow each other from byte `start` of the file, unless `begins` says where each begins.
+    """
+
+    __slots__ = ("_groups", "begins", "file", "kinds", "lines", "start")
 
     def __init__(
         self,
         file: str,
         lines: bytes,
-        names: list[str],
-        keys: list[bytes],
-        kinds: dict[bytes, Kind],
-        sizes: list[int],
-        begins: list[int],
+        kinds: list[Kind],
+        start: int,
+        begins: list[int] | None = None,
     ) -> None:
         self.file = file
         self.lines = lines
-        self.names = names
-        self.keys = keys
         self.kinds = kinds
-        self.sizes = sizes
+        self.start = start
         self.begins = begins
         self._groups: list[tuple[StoredTensor, int]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def names(self) -> list[bytes]:
+        """The name of each."""
+        return self.lines.split(b"\n")
+
+    @property
+    def sizes(self) -> list[int]:
+        """The bytes that each takes."""
+        return list(map(attrgetter("bytes"), self.kinds))
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Where each begins, and its bytes."""
+        sizes = self.sizes
+        begins = self.begins or accumulate(sizes[:-1], initial=self.start)
+        return zip(begins, sizes, strict=True)
 
     @property
     def groups(self) -> list[tuple[StoredTensor, int]]:
@@ -64,17 +84,16 @@ class Columns:
         Its name has zeros for the digits of steps that are numbers.
         """
         if self._groups is None:
-            found = Counter(zip(patterns(self.lines), self.keys, strict=True))
-            self._groups = [
-                (self.kinds[key].tensor(name.decode(), self.file), n) for (name, key), n in found.items()
-            ]
+            found = Counter(zip(patterns(self.lines), self.kinds, strict=True))
+            self._groups = [(kind.tensor(name.decode(), self.file), n) for (name, kind), n in found.items()]
         return self._groups
 
     def tensors(self) -> list[StoredTensor]:
         """An object for each."""
-        kinds = list(map(self.kinds.__getitem__, self.keys))
-        fields: Any = (map(attrgetter(name), kinds) for name in ("shape", "dtype", "elements", "bytes"))
-        return list(map(StoredTensor, self.names, *fields, [self.file] * len(kinds), self.begins))
+        fields: Any = (map(attrgetter(name), self.kinds) for name in ("shape", "dtype", "elements", "bytes"))
+        begins = (begin for begin, _ in self.places())
+        names = self.lines.decode().split("\n")
+        return list(map(StoredTensor, names, *fields, [self.file] * len(self), begins))
 
 
 def patterns(lines: bytes) -> list[bytes]:
@@ -84,7 +103,7 @@ def patterns(lines: bytes) -> list[bytes]:
     [b'h.00.attn.weight', b'h.3.mlp.w2']
     """
     zeroed = lines.translate(_ZEROS).split(b"\n")
-    mixed = {name for name in set(zeroed) if _MIXED.search(name)}
+    mixed = {name for name in dict.fromkeys(zeroed) if _MIXED.search(name)}
     if not mixed:
         return zeroed
     own = lines.split(b"\n")

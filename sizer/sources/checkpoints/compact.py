@@ -1,53 +1,93 @@
 """Headers of safetensors without a space, as nearly all writers write them, taken apart as a whole.
 
-Such a header is the same text over and over between the names and the numbers. That text becomes
-single bytes that no header holds, so their order shows that the form is this one throughout.
+Split at its quotes, such a header is ten pieces a tensor, of which six are always the same. That they
+stand where they must shows that the form is this one throughout.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
+from itertools import chain, pairwise
+from operator import add
 
 from sizer.sources.checkpoints.scan import MAX_KEY
 
-_BETWEEN = (b'":{"dtype":"', b'],"data_offsets":[', b']},"')
-_MARKS = b"\1\2\3"
-_NOT_MARKS = bytes(set(range(256)) - set(_MARKS))
-_TO_LINES = bytes.maketrans(_MARKS, b"\n\n\n")
-# What a name in its plain form does not hold: quotes, escapes, control characters.
-_NOT_IN_NAMES = bytes(range(32)) + b'"\\'
-_NUMBER = rb"(?:0|[1-9][0-9]{0,18})"
-_OFFSETS = re.compile(rb"(?:%b,%b\n)*+%b,%b" % (_NUMBER, _NUMBER, _NUMBER, _NUMBER))
-# What stands between a dtype and its dimensions.
-SHAPE = b'","shape":['
+# An entry between its quotes: "name" :{ "dtype" : "BF16" , "shape" :[4,4], "data_offsets" :[0,32]},
+_PIECES = 10
+_SAME = ((1, b":{"), (2, b"dtype"), (3, b":"), (5, b","), (6, b"shape"), (8, b"data_offsets"))
+_NAME, _DTYPE, _SHAPE, _OFFSETS = 0, 4, 7, 9
+_DIGITS = b"0123456789"
+_AROUND = b":[]}"
+# What a name in its plain form does not hold: escapes, control characters.
+_NOT_IN_NAMES = bytes(range(32)) + b"\\"
 
-# Names, a line each; of each tensor its dtype and dimensions, where it begins and where it ends.
-Parts = tuple[bytes, list[bytes], list[int], list[int]]
+# Names; dtypes with dimensions, as the header writes them; where each tensor begins and ends, as
+# numbers between commas.
+Parts = tuple[list[bytes], list[bytes], bytes]
 
 
-def parts(header: bytes, at: int) -> Parts | None:
-    """The entries from a place to the header's end; `None` where the header has another form."""
-    end = header.rfind(b"]}}")
-    if end < 0 or header[at : at + 1] != b'"' or header[end + 3 :].strip(b" \t\n\r"):
+def parts(entries: bytes) -> Parts | None:
+    """Entries, from the first name to the brace that closes the last; `None` where their form is another."""
+    if entries[:1] != b'"':
         return None
-    body = header[at + 1 : end]
-    for i, text in enumerate(_BETWEEN):
-        body = body.replace(text, _MARKS[i : i + 1])
-    marks = body.translate(None, _NOT_MARKS)
-    count = len(marks) // 3 + 1
-    if marks != (_MARKS * count)[:-1]:
+    pieces = (entries + b",").split(b'"')[1:]
+    count = len(pieces) // _PIECES
+    if len(pieces) != count * _PIECES:
         return None
-    lines = body.translate(_TO_LINES).split(b"\n")
-    if len(lines) != 3 * count:
+    if any(pieces[i::_PIECES].count(same) != count for i, same in _SAME):
         return None
-    own = lines[::3]
-    names, offsets = b"\n".join(own), b"\n".join(lines[2::3])
-    if len(names.translate(None, _NOT_IN_NAMES)) != len(names) - (count - 1):
+    offsets = b"".join(pieces[_OFFSETS::_PIECES])
+    if offsets.translate(None, _DIGITS) != b":[,]}," * count:
         return None
-    if len(max(own, key=len)) > MAX_KEY or _OFFSETS.fullmatch(offsets) is None:
+    names = pieces[_NAME::_PIECES]
+    if not are_plain(names):
         return None
-    numbers = offsets.replace(b"\n", b",").split(b",")
-    begins, ends = numbers[::2], list(map(int, numbers[1::2]))
-    # Most begin where the one before ends, and need not be read again.
-    in_order = begins[0] == b"0" and begins[1:] == numbers[1:-1:2]
-    return names, lines[1::3], [0, *ends[:-1]] if in_order else list(map(int, begins)), ends
+    keys = list(map(add, pieces[_DTYPE::_PIECES], pieces[_SHAPE::_PIECES]))
+    return names, keys, offsets.translate(None, _AROUND)[:-1]
+
+
+def are_plain(names: list[bytes]) -> bool:
+    """Whether names are UTF-8 as they stand, without escapes, of a length that names have."""
+    text = b"".join(names)
+    if len(text.translate(None, _NOT_IN_NAMES)) != len(text) or max(map(len, names), default=0) > MAX_KEY:
+        return False
+    try:
+        return text.isascii() or all(name.decode() or True for name in names)
+    except UnicodeDecodeError:
+        return False
+
+
+def key_of(dtype: bytes, dims: bytes) -> bytes:
+    """A dtype and dimensions as a header writes them."""
+    return b"%b:[%b]," % (dtype, dims)
+
+
+def dtype_and_dims(key: bytes) -> tuple[bytes, bytes | None]:
+    """The same apart; `None` for dimensions that are no list.
+
+    >>> dtype_and_dims(key_of(b"BF16", b"4,4"))
+    (b'BF16', b'4,4')
+    """
+    dtype, _, rest = key.partition(b":")
+    return dtype, rest[1:-2] if key == key_of(dtype, rest[1:-2]) else None
+
+
+def in_order(places: Iterable[int]) -> bytes:
+    """The numbers of tensors that follow each other: where the first begins, and where each ends.
+
+    >>> in_order([0, 4, 10])
+    b'0,4,4,10'
+    """
+    texts = list(map(str, places))
+    return ",".join(chain.from_iterable(pairwise(texts))).encode()
+
+
+def pairs(numbers: bytes) -> tuple[list[int], list[int]] | None:
+    """Where tensors begin and end; `None` where a number is not one of JSON, or over 63 bits."""
+    texts = numbers.split(b",")
+    if not all(texts) or len(max(texts, key=len)) > 19:
+        return None
+    found = list(map(int, texts))
+    if list(map(b"%d".__mod__, found)) != texts:
+        return None
+    return found[::2], found[1::2]

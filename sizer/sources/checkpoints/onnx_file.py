@@ -13,6 +13,7 @@ from typing import Any
 
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.files import exists, is_file, opened, size_of
+from sizer.sources.checkpoints.onnx_nodes import packing
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing, StoredTensor, elements_of
 from sizer.sources.checkpoints.window import Window
 from sizer.sources.hub.target import is_plain
@@ -132,6 +133,10 @@ class _Walk:
                         self.tensor(window.at + size)
             elif field == _NODE and length > LARGE_NODE:
                 self.nodes += length
+            elif field == _NODE:
+                found = packing(window.take(length), self.contents.path)
+                if found is not None:
+                    self.contents.packed_by.append(found)
 
     def tensor(self, end: int) -> None:
         """One tensor, without its data."""

@@ -61,16 +61,16 @@ def read(path: str) -> Contents:
 
         return read_folder(path)
     if path.endswith(INDEX_ENDING):
-        from sizer.sources.checkpoints.shards import read_index
+        from sizer.sources.checkpoints.index import read_index
 
         return read_index(path, read_file)
     if not path.endswith(".gguf"):
-        from sizer.sources.checkpoints.shards import index_beside, read_files, read_index, siblings
+        from sizer.sources.checkpoints.shards import index_beside, read_files, siblings
 
         # A numbered file stands for the set that it belongs to.
         index = index_beside(path)
         if index is not None:
-            return read_index(index, read_file)
+            return read(index)
         files = siblings(path)
         if len(files) > 1:
             return read_files(path, "", files, read_file)

@@ -21,6 +21,10 @@ _PAIR = re.compile(_SPACE + _TEXT + _SPACE + rb":" + _SPACE + _TEXT + _SPACE + r
 _END = re.compile(_SPACE + rb"([,}])")
 _OPEN = re.compile(_SPACE + rb"\{" + _SPACE + rb"(\}?)")
 
+SPACES = b" \t\n\r"
+# How much of a long text is taken apart at once.
+WINDOW = 1_000_000
+
 # The longest value of mixed form: an entry of a header, or the metadata of an index.
 MAX_VALUE = 65_536
 
@@ -86,11 +90,6 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
     after = empty_object(data, at)
     if after >= 0:
         return {}, after
-    if room > len(data) and _few_parts(data, at, most):
-        flat, after = _plain(data, at) or value(data, at, where, len(data))
-        if not isinstance(flat, dict) or not {str}.issuperset(map(type, flat.values())):
-            raise BadInput(f"{clip(where)}: not all of its values are texts")
-        return flat, after
     at, _ = opening(data, at, where)
     found: dict[str, str] = {}
     same: dict[str, str] = {}
@@ -102,11 +101,12 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
         at = pair.end()
         if len(pair[1]) > MAX_KEY:
             raise BadInput(f"{clip(where)} has a key of over {MAX_KEY:,} bytes at byte {at:,}")
+        length = pair.end(2) - pair.start(2)
         key = text(pair[1], where)
-        entry = text(pair[2], where) if len(pair[2]) <= room else ""
+        entry = text(pair[2], where) if length <= room else ""
         if key in found:
             raise BadInput(f"{clip(where)} has the key {clip(key)!r} twice")
-        kept += len(key) + len(pair[2])
+        kept += len(key) + length
         if kept <= room:
             found[key] = same.setdefault(entry, entry)
         if pair[3] == b"}":
@@ -114,24 +114,38 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
     raise BadInput(f"{clip(where)} holds over {most:,} entries")
 
 
-def _plain(data: bytes, at: int) -> tuple[dict[str, Any], int] | None:
-    """An object in plain text without a key twice, read by the parser in C alone; else `None`."""
-    piece = data[at:]
-    if not piece.isascii():
+def pairs(data: bytes, at: int, most: int) -> tuple[list[bytes], list[bytes], int] | None:
+    """The keys and values of a flat object of up to so many texts, and the place after it.
+
+    `None` for one of another form. Split at its quotes, such an object is four pieces a pair.
+    """
+    end = data.find(b"}", at)
+    found = _OPEN.match(data, at)
+    if end < 0 or found is None or data.count(b'"', at, end) > 4 * most:
         return None
-    try:
-        found, end = json.JSONDecoder().raw_decode(piece.decode())
-    except (RecursionError, ValueError):
-        return None
-    # Each pair of texts has four quotes: more of them are a key twice, or escapes.
-    if not isinstance(found, dict) or 4 * len(found) != piece.count(b'"', 0, end):
-        return None
-    return found, at + end
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    same: dict[bytes, bytes] = {}
+    at = found.end()
+    while at < end:
+        cut = end if end - at < WINDOW else data.rfind(b",", at, at + WINDOW)
+        # A cut within a text leaves an odd number of quotes.
+        pieces = (data[at:cut] + b",").split(b'"')
+        if len(pieces) % 4 != 1 or not _are_between(pieces):
+            return None
+        keys += pieces[1::4]
+        same |= dict(zip(pieces[3::4], pieces[3::4], strict=True))
+        values += map(same.__getitem__, pieces[3::4])
+        at = cut + 1
+    return keys, values, end + 1
 
 
-def _few_parts(data: bytes, at: int, most: int) -> bool:
-    """Whether a text is small whatever it holds, so that the parser in C, the quicker one, may read it."""
-    return data.count(b"{", at) < 100 and b"[" not in data[at:] and data.count(b'"', at) <= 4 * most
+def _are_between(pieces: list[bytes]) -> bool:
+    """Whether what stands outside the quotes is a colon, then a comma, again and again."""
+    colons, commas = {text.strip(SPACES) for text in set(pieces[2::4])}, set(pieces[4::4])
+    return (
+        colons <= {b":"} and {text.strip(SPACES) for text in commas} <= {b","} and not pieces[0].strip(SPACES)
+    )
 
 
 def empty_object(data: bytes, at: int) -> int:

@@ -1,28 +1,21 @@
-"""Checkpoints in several files: numbered names, and the index of Hugging Face.
-
-An index (`model.safetensors.index.json`) holds `weight_map`, tensor -> file, and `metadata`, which
-says `total_size` in bytes and, of late, `total_parameters`. Both are what a file says of itself:
-they are compared with what is read, never counted.
-"""
+"""Checkpoints in several files, by their numbered names."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from sizer.errors import BadInput, clip
-from sizer.sources.checkpoints import scan
 from sizer.sources.checkpoints.files import exists, is_file, lfs_size, of_each, opened, read_at, size_of
-from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing
+from sizer.sources.checkpoints.stored import MAX_COUNTED, MAX_TENSORS, Contents, Missing
 
-MAX_INDEX = 50_000_000
 # The most files a checkpoint has been published in is some 200.
 MAX_FILES = 10_000
 _NUMBERED = re.compile(r"^(?P<stem>.*)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})(?P<ending>\.[A-Za-z.]+)$")
 
 Reader = Callable[[str], Contents]
+Agreement = Callable[[list[Contents]], bool]
 
 
 def siblings(path: str) -> list[str]:
@@ -59,11 +52,11 @@ def index_beside(path: str) -> str | None:
 
 
 def read_files(
-    path: str, format: str, files: Iterable[str], reader: Reader, index: dict[str, str] | None = None
+    path: str, format: str, files: Iterable[str], reader: Reader, index: Agreement | None = None
 ) -> Contents:
     """The contents of several files together; those that are not here are missing.
 
-    `index` says which file has which tensor, where something does.
+    `index` answers whether the tensors are in the files that it says, where there is an index.
     """
     whole = Contents(path, format, files=[path])
     whole.files.clear()
@@ -73,16 +66,29 @@ def read_files(
             whole.missing.append(Missing(os.path.basename(file), bytes=pointer))
         else:
             whole.files.append(file)
-    parts: list[Contents] = []
-    tensors = 0
-    for part in of_each(reader, whole.files):
-        parts.append(part)
-        tensors += len(part)
-        if tensors > MAX_TENSORS:
-            raise BadInput(f"{clip(path)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
-    whole.is_as_listed = index is not None and len(index) == tensors and _are_as_listed(parts, index)
+    parts = read_each(reader, whole.files, path)
+    whole.is_as_listed = index is not None and index(parts)
     if not whole.is_as_listed:
         _keep_once(parts)
+    join(whole, parts)
+    return whole
+
+
+def read_each(reader: Reader, files: list[str], path: str) -> list[Contents]:
+    """The contents of each of some files of a checkpoint, which together are not too many."""
+    parts: list[Contents] = []
+    tensors = 0
+    for part in of_each(reader, files):
+        parts.append(part)
+        tensors += len(part)
+        most = MAX_COUNTED if part.columns else MAX_TENSORS
+        if tensors > most:
+            raise BadInput(f"{clip(path)} holds over {most:,} tensors, more than sizer reads")
+    return parts
+
+
+def join(whole: Contents, parts: list[Contents]) -> None:
+    """Append files to a checkpoint."""
     for part in parts:
         whole.format = part.format
         for key, value in part.metadata.items():
@@ -92,12 +98,6 @@ def read_files(
         whole.remarks += part.remarks
         whole.made_of_tensors |= part.made_of_tensors
         whole.add(part)
-    return whole
-
-
-def _are_as_listed(parts: list[Contents], index: dict[str, str]) -> bool:
-    """Whether each of as many tensors as an index lists is in the file that it says, and so in no other."""
-    return all({os.path.basename(part.path)}.issuperset(map(index.get, part.names())) for part in parts)
 
 
 def _keep_once(parts: list[Contents]) -> None:
@@ -121,85 +121,3 @@ def _pointer(file: str) -> int | None:
         return None
     with opened(file) as opened_file:
         return lfs_size(read_at(opened_file, 0, 1024))
-
-
-def read_index(path: str, reader: Reader) -> Contents:
-    """The files that an index names, compared with what it says of them."""
-    weight_map, metadata = parse_index(path)
-    folder = os.path.dirname(path)
-    names = list(dict.fromkeys(weight_map.values()))
-    for name in names:
-        if os.path.basename(name) != name or name in ("", ".", ".."):
-            raise BadInput(f"{clip(path)} names the file {clip(name)!r}, which is not beside it")
-    if len(names) > MAX_FILES:
-        raise BadInput(f"{clip(path)} names {len(names):,} files, over {MAX_FILES:,}")
-    paths = [os.path.join(folder, name) for name in names]
-    whole = read_files(path, "safetensors", paths, reader, weight_map)
-    whole.metadata = {**metadata, **whole.metadata}
-    whole.stated = {
-        key: value
-        for key in ("total_size", "total_parameters")
-        if type(value := metadata.get(key)) is int and value >= 0
-    }
-    absent = {missing.file for missing in whole.missing}
-    if absent:
-        count: dict[str, int] = {}
-        for file in weight_map.values():
-            count[file] = count.get(file, 0) + 1
-        whole.missing = [Missing(m.file, count.get(m.file), m.bytes) for m in whole.missing]
-    _compare(whole, weight_map, absent, os.path.basename(path))
-    return whole
-
-
-def _compare(whole: Contents, weight_map: dict[str, str], absent: set[str], index: str) -> None:
-    """Say where an index contradicts the files it names."""
-    lost, moved, extra = ([], [], []) if whole.is_as_listed else _differences(whole, weight_map, absent)
-    for names, what in (
-        (lost, f"{index} lists {{}} that its file does not hold"),
-        (moved, f"{index} lists {{}} under another file than the one that holds it"),
-        (extra, f"{index} leaves out {{}} that its files hold"),
-    ):
-        if names:
-            more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-            whole.problems.append(what.format(clip(names[0]) + more))
-    total = whole.stated.get("total_size")
-    stored = whole.bytes
-    if total is not None and not whole.missing and not whole.problems and total != stored:
-        # Writers differ in what they add up: a tied tensor twice, buffers, the files themselves.
-        whole.remarks.append(f"{index} states a total_size of {total:,} bytes; its tensors take {stored:,}")
-
-
-def _differences(
-    whole: Contents, weight_map: dict[str, str], absent: set[str]
-) -> tuple[list[str], list[str], list[str]]:
-    """Tensors that are listed and not here, listed under another file, here and not listed."""
-    here = {tensor.name: tensor.file for tensor in whole.stored}
-    lost = [n for n, file in weight_map.items() if file not in absent and n not in here]
-    moved = [n for n, file in weight_map.items() if file not in absent and here.get(n, file) != file]
-    return lost, moved, [n for n in here if n not in weight_map]
-
-
-def parse_index(path: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """The map from tensors to files of an index, and its metadata."""
-    size = size_of(path)
-    if size > MAX_INDEX:
-        raise BadInput(f"{clip(path)} is over {MAX_INDEX:,} bytes, too large for an index")
-    with opened(path) as file:
-        data = read_at(file, 0, size).removeprefix(b"\xef\xbb\xbf")
-    weight_map: dict[str, str] | None = None
-    metadata: dict[str, Any] = {}
-    at, last = scan.opening(data, 0, path)
-    while not last:
-        key, at = scan.key(data, at, path)
-        if key == "weight_map" and weight_map is None:
-            weight_map, at = scan.texts(data, at, f"{path}: weight_map", MAX_TENSORS)
-        elif key == "weight_map":
-            raise BadInput(f"{clip(path)} has the key 'weight_map' twice")
-        else:
-            found, at = scan.value(data, at, path)
-            if key == "metadata" and isinstance(found, dict):
-                metadata = found
-        at, last = scan.ending(data, at, path)
-    if weight_map is None:
-        raise BadInput(f"{clip(path)} has no weight_map, so it is not the index of a checkpoint")
-    return weight_map, metadata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,12 @@ from sizer.errors import BadInput, clip
 
 if TYPE_CHECKING:
     from sizer.sources.checkpoints.columns import Columns
+    from sizer.sources.checkpoints.onnx_nodes import Packing
 
 # The largest layouts published have some 210,000 tensors (a trillion weights in packed 4-bit experts).
 MAX_TENSORS = 300_000
+# Tensors in columns, which take a tenth of the memory: the longest header of safetensors holds so many.
+MAX_COUNTED = 2_000_000
 # The largest number of elements, as of every offset in the formats: a signed 64-bit integer.
 MAX_ELEMENTS = 2**63 - 1
 
@@ -94,11 +98,18 @@ class Contents:
         self.is_as_listed = False
         # Tensors that a pickle makes of others: name -> the class and the shape.
         self.made_of_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
+        # Nodes of an ONNX graph that say how initializers are packed.
+        self.packed_by: list[Packing] = []
 
     @property
     def stored(self) -> list[StoredTensor]:
         """The tensors, an object for each."""
         if self.columns:
+            if len(self) > MAX_TENSORS:
+                raise BadInput(
+                    f"{clip(self.path)} holds {len(self):,} tensors, over the {MAX_TENSORS:,} that sizer "
+                    "looks at one by one"
+                )
             self._stored = [tensor for columns in self.columns for tensor in columns.tensors()]
             self.columns = []
         return self._stored
@@ -108,7 +119,7 @@ class Contents:
         self.columns, self._stored = [], tensors
 
     def __len__(self) -> int:
-        return sum(len(columns.names) for columns in self.columns) or len(self._stored)
+        return sum(map(len, self.columns)) or len(self._stored)
 
     def __bool__(self) -> bool:
         return True
@@ -118,11 +129,16 @@ class Contents:
 
     def names(self) -> list[str]:
         """The names of all tensors."""
-        if len(self.columns) == 1:
-            return self.columns[0].names
         if self.columns:
-            return [name for columns in self.columns for name in columns.names]
+            return [name.decode() for columns in self.columns for name in columns.names]
         return [tensor.name for tensor in self._stored]
+
+    def are_in(self, listed: Mapping[bytes, bytes]) -> bool:
+        """Whether a list of files by tensor has all of these under this file."""
+        names = [columns.names for columns in self.columns]
+        names = names or [[name.encode(errors="surrogatepass") for name in self.names()]]
+        file = os.path.basename(self.path).encode()
+        return all({file}.issuperset(map(listed.get, some)) for some in names)
 
     def add(self, part: Contents) -> None:
         """Append the tensors of another file."""

@@ -63,6 +63,35 @@ def test_bytes_of_a_matrix(quant: str, m: int, k: int, expected: int) -> None:
     assert total(quant, m, k) == expected
 
 
+# What `HQQLinear.state_dict` of hqq 0.2.8 holds on the CPU, of 64 outputs and 128 inputs (run 2026-11).
+HQQ = {
+    "shape": ((2,), "int64"), "nbits": ((), "int32"), "group_size": ((), "int32"), "axis": ((), "int32"),
+    "scale": ((128, 1), "bf16"), "zero": ((128, 1), "bf16"), "packing": ((7,), "uint8"),
+    "unpack_view_dtype": ((11,), "uint8"), "compute_dtype": ((14,), "uint8"),
+    **dict.fromkeys(
+        ("view_as_float", "quant_scale", "quant_zero", "offload_meta", "encoded_state_dict",
+         "stores_quant_config", "channel_wise", "optimize", "round_zero"),
+        ((), "uint8"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bits", "shape", "dtype"),
+    [
+        (8, (128, 64), "uint8"), (4, (64, 64), "uint8"), (3, (13, 64), "int32"), (2, (32, 64), "uint8"),
+        (1, (16, 64), "uint8"),
+    ],
+)  # fmt: skip
+def test_tensors_of_hqq(bits: int, shape: tuple[int, ...], dtype: str) -> None:
+    assert parts(f"hqq-int{bits}-g64", 64, 128) == {"W_q": (shape, dtype), **HQQ}
+
+
+def test_groups_that_hqq_cannot_pack_are_refused() -> None:
+    with pytest.raises(sizer.SizerError, match="HQQ packs 4 groups to a byte"):
+        parts("hqq-int2-g64", 33, 128)
+
+
 def test_gptq_of_llama_3_8b() -> None:
     # 6,979,321,856 packed weights in words of eight, zeros likewise, scales, g_idx, and 1,050,939,392 others.
     found = sizer.load("llama-3-8b").size(quant="gptq-int4-g128")

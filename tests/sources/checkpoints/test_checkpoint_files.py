@@ -89,7 +89,7 @@ HOSTILE_SAFETENSORS: list[tuple[str, bytes, str]] = [
         "leaves a hole",
     ),
     ("data nobody has", raw(b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}', 9), "7 bytes follow"),
-    ("metadata of numbers", raw(b'{"__metadata__":{"a":1}}'), "not all of its values are texts"),
+    ("metadata of numbers", raw(b'{"__metadata__":{"a":1}}'), "no pair of two texts"),
     (
         "name that is no text",
         raw(b'{"\xff":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', 1),
@@ -400,3 +400,15 @@ def test_control_characters_in_names_do_not_reach_the_terminal(tmp_path: Path, s
 
     assert "\x1b" not in out + err
     assert r"a\n\x1b[2J.weight" in err
+
+
+def test_an_index_that_lists_a_tensor_under_two_files_is_refused(tmp_path: Path) -> None:
+    """Both files hold it, so that each line of the index is true, and the two contradict."""
+    tensors: dict[str, Entry] = {"a.weight": ("BF16", [4])}
+    path = sharded(tmp_path / "m", [tensors, tensors])
+    files = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    lines = ",\n    ".join(f'"a.weight": "{file}"' for file in files)
+    path.write_text(f'{{\n  "weight_map": {{\n    {lines}\n  }}\n}}\n')
+
+    with pytest.raises(sizer.SizerError, match=r"the key 'a\.weight' twice"):
+        sizer.load_checkpoint(path)

@@ -160,6 +160,129 @@ def test_c12_an_index_alone_is_read_at_every_width(
     assert {"reading": "4 bytes each", "params": params} in json.loads(out)["readings"]
 
 
+# a21: the total_size that the report gives for bloom's files. a22, a30: of these the reports give the
+# parameters alone, so the totals are two bytes for each.
+@pytest.mark.parametrize(
+    ("total", "params"),
+    [
+        (352494542848, 176247271424),
+        (2 * 179522565120, 179522565120),
+        (2 * 41835970560, 41835970560),
+        (2 * 7721324544, 7721324544),
+        (2 * 72287920128, 72287920128),
+    ],
+    ids=["a21 bloom", "a22 falcon-180b", "a22 falcon-40b", "a30 qwen-7b", "a30 qwen-72b"],
+)
+def test_an_index_alone_states_the_parameters(
+    tmp_path: Path, sizer_cli: CLI, total: int, params: int
+) -> None:
+    path = tmp_path / "pytorch_model.bin.index.json"
+    names = [f"pytorch_model_0000{i}-of-00002.bin" for i in (1, 2)]
+    weight_map = {"a.weight": names[0], "b.weight": names[1]}
+    path.write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}))
+
+    code, out, err = sizer_cli("count", str(path), "--json")
+
+    assert code == 1
+    assert {"reading": "2 bytes each", "params": params} in json.loads(out)["readings"]
+    assert all(name in err for name in names)
+
+
+# a21, a22, a30: the keys that decide, written after the public configurations; the total that the report
+# gives, and the wrong number of a wrong reading.
+READ: dict[str, tuple[dict[str, object], int, int, str]] = {
+    "a21 bloom": (
+        {"model_type": "bloom", "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112,
+         "vocab_size": 250880},
+        176247271424, 179843887104, "tied head counted again",
+    ),
+    "a22 falcon-180b": (
+        {"model_type": "falcon", "hidden_size": 14848, "num_hidden_layers": 80, "num_attention_heads": 232,
+         "num_kv_heads": 8, "multi_query": True, "new_decoder_architecture": True, "parallel_attn": True,
+         "bias": False, "vocab_size": 65024},
+        178557088768, 179522565120, "tied head counted again",
+    ),
+    "a22 falcon-40b": (
+        {"model_type": "RefinedWeb", "hidden_size": 8192, "n_layer": 60, "n_head": 128, "n_head_kv": 8,
+         "parallel_attn": True, "bias": False, "vocab_size": 65024},
+        41303293952, 41835970560, "tied head counted again",
+    ),
+    "a30 qwen-7b": (
+        {"model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
+         "num_attention_heads": 32, "kv_channels": 128, "vocab_size": 151936, "no_bias": True},
+        7721324544, 12049846272, "MLP of twice the width",
+    ),
+    "a30 qwen-72b": (
+        {"model_type": "qwen", "hidden_size": 8192, "intermediate_size": 49152, "num_hidden_layers": 80,
+         "num_attention_heads": 64, "kv_channels": 128, "vocab_size": 152064, "no_bias": True},
+        72287920128, 120606302208, "MLP of twice the width",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_a_configuration_beside_its_files_and_the_wrong_number(
+    tmp_path: Path, sizer_cli: CLI, case: str
+) -> None:
+    config, params, wrong, term = READ[case]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+
+    assert sizer_cli("count", str(path), "-q")[:2] == (0, f"{params}\n")
+    code, out, _ = sizer_cli("reconcile", str(path), str(wrong), "--json")
+    assert code == 0
+    assert [t["name"] for t in json.loads(out)["terms"]] == [term]
+
+
+def test_c02_what_a_server_loads(tmp_path: Path) -> None:
+    """vLLM PR #10511: 14.96 GiB on one card and 7.48 on each of two, with the cosines of 8,192 places."""
+    model = sizer.load("llama-3-8b")
+    table = 8192 * 128 * 2
+    weights = model.size(quant="bf16").data_bytes
+
+    assert round((weights + table) / GIB, 4) == 14.9595
+    assert round((2 * model.shards("vllm", tp=2).heaviest.params + table) / GIB, 2) == 7.48
+    # 0.9 of 79.22 GiB, less the weights, the activations and the rest of the log.
+    assert round(0.9 * 79.22 - round((weights + table) / GIB, 2) - 1.79 - 1.26, 1) == 53.3
+
+
+# c05: the README of llama.cpp's quantize, GiB of Llama 3.1 8B under each named mix.
+@pytest.mark.parametrize(
+    ("quant", "bits", "gib"),
+    [
+        ("Q4_K_M", 4.8944, 4.58), ("Q6_K", 6.5633, 6.14), ("Q8_0", 8.5008, 7.95), ("F16", 16.0005, 14.96),
+        ("Q2_K", 3.1593, 2.95), ("IQ4_XS", 4.4597, 4.17), ("Q5_K_M", 5.7036, 5.33), ("Q3_K_L", 4.2979, 4.02),
+    ],
+)  # fmt: skip
+def test_c05_named_mixes(quant: str, bits: float, gib: float) -> None:
+    found = sizer.load("llama-3.1-8b").size(quant=quant, container="gguf")
+
+    assert round(8 * found.data_bytes / 8030261248, 4) == bits
+    assert round(found.data_bytes / GIB, 2) == gib
+
+
+def test_a11_parts_of_a_model_add_up_beside_its_backbone(tmp_path: Path) -> None:
+    """A card that states the backbone alone: 552B, and files with 197B, 14B and 485M more."""
+    parts = {"model.layers.0.mlp.up_proj": 552_000_000_000, "model.layers.0.engram.table": 197_000_000_000}
+    parts |= {"model.dspark.up_proj": 14_000_000_000, "model.visual.blocks.0.mlp.fc1": 485_000_000}
+    tensors: dict[str, Entry] = {f"{name}.weight": ("BF16", [1000, n // 1000]) for name, n in parts.items()}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors)).count()
+
+    assert found.total == 763_485_000_000
+    assert round(found.total, -9) == 763e9
+
+
+def test_a31_stages_of_a_pipeline_hold_a_tied_embedding_twice(sizer_cli: CLI) -> None:
+    """bigscience-workshop/Megatron-DeepSpeed #99: the sum over stages is too large by vocabulary · width."""
+    model = sizer.load("gpt2-small", vocab_size=50304)
+    total = sum(rank.params for rank in model.shards("megatron", pp=2).ranks)
+
+    assert total - model.count().total == 50304 * 768
+    _, out, _ = sizer_cli("reconcile", "gpt2-small", str(total), "--set", "vocab_size=50304", "--json")
+    assert [t["name"] for t in json.loads(out)["terms"]] == ["tied head counted again"]
+
+
 def llama_8b(matrices: str) -> list[tuple[str, list[int], int, int]]:
     """Llama 3.1 8B as llama.cpp writes it: norms in fp32, the matrices in one type."""
     return decoder(32, 4096, 14336, 1024, 128256, matrices, matrices)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from making import Entry, safetensors
+from making import Entry, safetensors, sharded
 
 import sizer
 
@@ -242,6 +242,39 @@ def test_the_weight_of_a_matrix(
     assert found.problems == []
     assert count.elements == sum(t.elements for t in found.stored)
     assert count.tensors == len(found.stored)
+
+
+@pytest.mark.parametrize(("tensors", "config"), [row[1:3] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_one_module_stands_for_those_like_it(
+    tmp_path: Path, tensors: dict[str, Entry], config: dict[str, Any]
+) -> None:
+    """Twelve layers, two of them of another kind: a module without a part of it, and one of another shape."""
+    (tmp_path / "config.json").write_text(json.dumps({**TEXT, **config}))
+    layers: dict[str, Entry] = {"model.norm.weight": ("BF16", [M])}
+    for i in range(12):
+        parts = {name.replace("layers.0.", f"layers.{i}."): entry for name, entry in tensors.items()}
+        if i == 5:
+            parts.pop(list(parts)[-1])
+        if i == 7:
+            parts = {name: (dtype, [2 * n for n in shape]) for name, (dtype, shape) in parts.items()}
+        layers |= parts
+    names = sorted(layers)
+    # A weight and its scales in different files.
+    sharded(tmp_path, [{n: layers[n] for n in names[::2]}, {n: layers[n] for n in names[1::2]}])
+    one = sizer.load_checkpoint(tmp_path / "model.safetensors.index.json")
+    whole = sizer.load_checkpoint(tmp_path / "model.safetensors.index.json")
+    assert whole.logical.weights  # tensor by tensor, from here on
+
+    found, expected = one.count(), whole.count()
+
+    assert [(s.name, s.tensors, s.elements, s.bytes, s.params) for s in found.shares] == [
+        (s.name, s.tensors, s.elements, s.bytes, s.params) for s in expected.shares
+    ]
+    assert (found.total, found.buffers, found.active) == (expected.total, expected.buffers, expected.active)
+    assert (one.remarks, one.schemes) == (whole.remarks, whole.schemes)
+    # Of several tensors with one problem either may be named.
+    assert [p.partition(" ")[2] for p in one.problems] == [p.partition(" ")[2] for p in whole.problems]
+    assert found.tensors == len(layers)
 
 
 def test_a_shape_of_odd_width_is_read_from_its_tensor(tmp_path: Path) -> None:

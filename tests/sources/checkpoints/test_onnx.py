@@ -128,6 +128,78 @@ def test_packed_weights_that_only_nodes_explain_are_said(tmp_path: Path, sizer_c
     assert "w_Q4: an uint8 initializer without a scale by its name" in err
 
 
+# What MatMulNBitsQuantizer of onnxruntime 1.32 makes of a matrix [K, N] and a table [50, K] (2026-11): its
+# initializers, and the nodes with their inputs and attributes. `_Q4` of 100 inputs is padded to 128.
+MADE = {
+    "4 bits": (
+        {"w_Q4": (48, 2, 16, "u1"), "w_scales": (48, 2, "f4")},
+        [("MatMulNBits", ["x", "w_Q4", "w_scales"], {"K": 64, "N": 48, "bits": 4, "block_size": 32})],
+        {"w": (48, 64)}, {"scales": 96},
+    ),
+    "4 bits, padded": (
+        {"w_Q4": (33, 4, 16, "u1"), "w_scales": (33, 4, "f4"), "w_zero_points": (33, 2, "u1")},
+        [("MatMulNBits", ["x", "w_Q4", "w_scales", "w_zero_points"],
+          {"K": 100, "N": 33, "bits": 4, "block_size": 32})],
+        {"w": (33, 100)}, {"scales": 132, "zero points": 66},
+    ),
+    "8 bits, padded": (
+        {"w_Q8": (33, 4, 32, "u1"), "w_scales": (33, 4, "f4"), "w_zero_points": (33, 4, "u1")},
+        [("MatMulNBits", ["x", "w_Q8", "w_scales", "w_zero_points"],
+          {"K": 100, "N": 33, "bits": 8, "block_size": 32})],
+        {"w": (33, 100)}, {"scales": 132, "zero points": 132},
+    ),
+    "nodes that dequantize": (
+        {"w_DQ_Q4": (64, 48, "uint4"), "w_DQ_scales": (4, 48, "f4"), "w_DQ_zero_points": (4, 48, "uint4")},
+        [("DequantizeLinear", ["w_DQ_Q4", "w_DQ_scales", "w_DQ_zero_points"], {"axis": 0, "block_size": 16})],
+        {"w": (64, 48)}, {"scales": 192, "zero points": 192},
+    ),
+    "a table": (
+        {"e_Q4": (50, 64, "uint4"), "e_scales": (50, 2, "f4"), "e_zero_points": (50, 2, "uint4")},
+        [("GatherBlockQuantized", ["e_Q4", "ids", "e_scales", "e_zero_points"],
+          {"block_size": 32, "gather_axis": 0, "quantize_axis": 1})],
+        {"e": (50, 64)}, {"scales": 100, "zero points": 100},
+    ),
+    "scales of activations": (
+        {"x_scale": ("f4",), "x_zero": ("u1",), "b": (7, "f4")},
+        [("QuantizeLinear", ["x", "x_scale", "x_zero"], {}),
+         ("DequantizeLinear", ["x_q", "x_scale", "x_zero"], {})],
+        {"b": (7,)}, {"scales": 1, "zero points": 1},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_nodes_say_how_weights_are_packed(tmp_path: Path, case: str) -> None:
+    arrays, nodes, weights, helpers = MADE[case]
+    tensors = []
+    for name, (*shape, kind) in arrays.items():
+        if kind == "uint4":
+            values = [0] * int(np.prod(shape))
+            tensors.append(onnx.helper.make_tensor(name, onnx.TensorProto.UINT4, shape, values))
+        else:
+            tensors.append(array(name, tuple(shape), np.dtype(kind)))
+    made = [onnx.helper.make_node(op, inputs, ["y"], **numbers) for op, inputs, numbers in nodes]
+    path = tmp_path / "q.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(made, "g", [], [], tensors)), path)
+
+    checkpoint = sizer.load_checkpoint(path)
+
+    assert {t.name: t.shape for t in checkpoint.tensors()} == weights
+    assert (checkpoint.count().helpers, checkpoint.problems) == (helpers, [])
+
+
+def test_a_node_that_contradicts_its_initializer_is_said(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], K=64, N=2**40, bits=4, block_size=32)
+    tensors = [array("w", (48, 2, 16), np.uint8), array("s", (48, 2))]
+    path = tmp_path / "q.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], [], tensors)), path)
+
+    checkpoint = sizer.load_checkpoint(path)
+
+    assert (checkpoint.count().total, checkpoint.complete) == (0, False)
+    assert "of another size than the node" in checkpoint.problems[0]
+
+
 def varint(value: int) -> bytes:
     out = b""
     while value > 127:

@@ -190,3 +190,50 @@ def test_compressed_tensors(
     outputs = 33 if inputs == 67 else M
     assert shapes == {"0.weight": (outputs, inputs), "0.bias": (outputs,)}
     assert (found.count().total, found.problems) == (outputs * inputs + outputs, [])
+
+
+# type, sizes that are no whole blocks of 64, with biases, a tied head and one of its own
+FAMILIES: list[tuple[str, dict[str, Any]]] = [
+    (
+        "qwen2",
+        {"hidden_size": 72, "intermediate_size": 130, "num_key_value_heads": 3, "num_attention_heads": 6},
+    ),
+    ("opt", {"hidden_size": 60, "ffn_dim": 110, "word_embed_proj_dim": 60, "num_attention_heads": 4}),
+]
+METHODS: list[dict[str, Any]] = [
+    {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+    {"load_in_4bit": True, "bnb_4bit_quant_type": "fp4", "llm_int8_skip_modules": ["q_proj", "lm_head"]},
+    {"load_in_8bit": True},
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["nf4 double", "fp4 but q_proj", "int8"])
+@pytest.mark.parametrize(("model_type", "sizes"), FAMILIES, ids=[f[0] for f in FAMILIES])
+def test_models_that_transformers_packs(
+    tmp_path: Path, torch: Any, model_type: str, sizes: dict[str, Any], method: dict[str, Any]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("bitsandbytes")
+    pytest.importorskip("accelerate")
+    config = transformers.AutoConfig.for_model(model_type, num_hidden_layers=2, vocab_size=99, **sizes)
+    made = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    made.save_pretrained(tmp_path / "plain")
+    packed = transformers.AutoModelForCausalLM.from_pretrained(
+        tmp_path / "plain",
+        quantization_config=transformers.BitsAndBytesConfig(**method),
+        dtype=torch.bfloat16,
+        device_map="cpu",
+    )
+    packed.save_pretrained(tmp_path / "packed")
+    file = tmp_path / "packed" / "model.safetensors"
+
+    checkpoint = sizer.load_checkpoint(file)
+    found = checkpoint.count()
+
+    with file.open("rb") as opened:
+        header = 8 + int.from_bytes(opened.read(8), "little")
+    assert found.total == sum(p.numel() for p in made.parameters())
+    assert (found.bytes, checkpoint.problems) == (file.stat().st_size - header, [])
+    linear = [n for n, m in made.named_modules() if isinstance(m, torch.nn.Linear) and n != "lm_head"]
+    skipped = method.get("llm_int8_skip_modules", [])
+    assert sum(checkpoint.schemes.values()) == sum(n.rpartition(".")[2] not in skipped for n in linear)

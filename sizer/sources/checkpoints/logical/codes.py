@@ -15,6 +15,7 @@ def bitsandbytes_4bit(tensors: Tensors, absmax: StoredTensor) -> bool:
 
     `bitsandbytes/functional.py`, `QuantState.as_dict`: the shape is in a JSON text of eighty bytes.
     """
+    tensors.alone()
     name = absmax.name[: -len(".absmax")]
     tensor = tensors.get(name)
     if tensor is None:
@@ -93,6 +94,7 @@ def hqq(tensors: Tensors, tensor: StoredTensor) -> bool:
 
 
 def _hqq_shape(tensors: Tensors, stem: str) -> tuple[int, ...]:
+    tensors.alone()
     stored = tensors.get(f"{stem}.shape")
     return tuple(integers_of(tensors.contents, stored)) if stored is not None else ()
 
@@ -139,6 +141,7 @@ def torchao(tensors: Tensors, tensor: StoredTensor) -> bool:
     stem, _, last = tensor.name[: -len("_qdata")].rpartition(".")
     if not last.startswith("_"):
         return False
+    tensors.alone()
     name = f"{stem}.{last[1:]}" if stem else last[1:]
     text = tensors.contents.metadata.get(name)
     try:

@@ -71,6 +71,7 @@ def _columns(
             by_channel.add((words * 32 // bits, bits))
     if len(by_group) == 1:
         return by_group.pop()
+    tensors.alone()
     shape = tensors.get(f"{name}_shape")
     # The shape itself, sixteen bytes of data.
     found = integers_of(tensors.contents, shape) if shape is not None else []
@@ -124,6 +125,8 @@ def mlx(tensors: Tensors, scales: StoredTensor) -> bool:
 def _mlx_bits(tensors: Tensors, stem: str, words: int, groups: int) -> tuple[int, str] | None:
     """Bits of a module: its own entry in the configuration, or that of all."""
     for method in tensors.settings.methods:
+        if any(isinstance(value, dict) for value in method.values()):
+            tensors.alone()
         own = method.get(stem)
         values = {**method, **own} if isinstance(own, dict) else method
         bits, size = values.get("bits"), values.get("group_size")

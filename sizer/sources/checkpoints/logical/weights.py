@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from sizer.core.record import Record
 from sizer.errors import clip
+from sizer.sources.checkpoints.logical.alike import OwnValues, sample
+from sizer.sources.checkpoints.logical.carriers import are_plain, carriers_of
 from sizer.sources.checkpoints.logical.settings import Settings, settings_of
 from sizer.sources.checkpoints.stored import Contents, StoredTensor
 
@@ -83,6 +84,8 @@ class Logical:
     def __init__(self, contents: Contents) -> None:
         self.is_gguf = contents.format == "gguf"
         self.columns: list[Columns] = []
+        # Where one module stands for several: how many, by its name.
+        self.copies: dict[str, int] = getattr(contents, "copies", {})
         self._contents = contents
         self._plain: list[StoredTensor] | None = None
         self.packed: list[Weight] = []
@@ -99,10 +102,14 @@ class Logical:
     def plain(self, tensors: list[StoredTensor]) -> None:
         self._plain = tensors
 
+    def number(self, name: str) -> int:
+        """How many tensors the one of that name stands for."""
+        return self.copies.get(name.rpartition(".")[0], 1) if self.copies else 1
+
     def plain_groups(self) -> Iterator[tuple[StoredTensor, int]]:
-        """The same, tensors that differ only in numbers in their names as one of them and their number."""
+        """Those stored as they are, with how many each stands for."""
         if not self.columns:
-            yield from zip(self.plain, repeat(1))
+            yield from ((tensor, self.number(tensor.name)) for tensor in self.plain)
         for columns in self.columns:
             yield from columns.groups
 
@@ -167,12 +174,17 @@ class Tensors:
     def problem(self, what: str, name: str) -> None:
         """Say what is unclear of a tensor; the same of many is said once, with their number."""
         first, count = self._said.get((True, what), (name, 0))
-        self._said[True, what] = (first, count + 1)
+        self._said[True, what] = (first, count + self.out.number(name))
 
     def remark(self, what: str, name: str) -> None:
         """Say what is worth knowing of a tensor, in the same way."""
         first, count = self._said.get((False, what), (name, 0))
-        self._said[False, what] = (first, count + 1)
+        self._said[False, what] = (first, count + self.out.number(name))
+
+    def alone(self) -> None:
+        """Say that what a scheme asks for next is of one tensor, for which no other may stand."""
+        if self.out.copies:
+            raise OwnValues
 
     def unknown(self, tensor: StoredTensor, why: str) -> None:
         """A tensor whose weights are unknown: kept apart, not counted."""
@@ -191,6 +203,20 @@ class Tensors:
 Scheme = Callable[[Tensors, StoredTensor], bool]
 
 
+def summary(contents: Contents) -> Logical:
+    """The same as `logical`, where it can be with one module for all that are like it."""
+    from sizer.sources.checkpoints.logical.schemes import PLAIN_DTYPES
+
+    if contents.columns and not are_plain(contents.columns, PLAIN_DTYPES):
+        modules = sample(contents)
+        if modules is not None:
+            try:
+                return logical(modules)
+            except OwnValues:
+                pass
+    return logical(contents)
+
+
 def logical(contents: Contents) -> Logical:
     """The weights that the tensors of a checkpoint stand for.
 
@@ -204,7 +230,7 @@ def logical(contents: Contents) -> Logical:
     if contents.format == "gguf":
         # A type of ggml says itself how it is packed.
         return tensors.out
-    if contents.columns and _all_plain(contents.columns, PLAIN_DTYPES):
+    if contents.columns and are_plain(contents.columns, PLAIN_DTYPES):
         tensors.out.columns = contents.columns
         return tensors.out
     if contents.made_of_tensors:
@@ -215,7 +241,7 @@ def logical(contents: Contents) -> Logical:
         initializers(tensors)
         left: list[StoredTensor] = []
     else:
-        carriers = _carriers(tensors, PLAIN_DTYPES)
+        carriers = carriers_of(tensors, PLAIN_DTYPES)
         left = [tensor for tensor in carriers if not by_ending(tensors, tensor)]
     claimed, taken, out = tensors.claimed, tensors.taken, tensors.out
     for tensor in left:
@@ -240,52 +266,3 @@ def logical(contents: Contents) -> Logical:
         else:
             out.plain.append(tensor)
     return tensors.finish()
-
-
-def _all_plain(columns: list[Columns], plain: frozenset[str]) -> bool:
-    """Whether no tensor has a telling name or a small type."""
-    groups = [tensor for one in columns for tensor, _ in one.groups]
-    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in groups}
-    return not (
-        _roles(endings)
-        or any(tensor.name.startswith("<") for tensor in groups)
-        or any(tensor.dtype not in plain for tensor in groups)
-    )
-
-
-def _roles(endings: set[str]) -> dict[str, str]:
-    """The last step of a name -> the component of a helper, or "?" for a scheme to say."""
-    from sizer.sources.checkpoints.logical import names
-    from sizer.sources.checkpoints.logical.schemes import BY_ENDING
-
-    roles = {ending: names.HELPERS[ending] for ending in endings if ending in names.HELPERS}
-    for ending in endings:
-        if ending in BY_ENDING or ending.endswith(("_blocks", "_packed", "_qdata")):
-            roles[ending] = "?"
-    return roles
-
-
-def _carriers(tensors: Tensors, plain: frozenset[str]) -> list[StoredTensor]:
-    """The tensors that a scheme may read: those of a telling name, or of a small type."""
-    from sizer.sources.checkpoints.logical import names
-
-    stored = tensors.contents.stored
-    endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in stored}
-    tensors.endings = endings
-    roles = _roles(endings)
-    apart = any(tensor.name.startswith("<") for tensor in stored)
-    if not roles and not apart and plain.issuperset({tensor.dtype for tensor in stored}):
-        return []
-    found = []
-    for tensor in stored:
-        name = tensor.name
-        if name in tensors.taken or name in tensors.claimed:
-            continue
-        role = roles.get(name[name.rfind(".") + 1 :])
-        if apart and name.startswith("<"):
-            tensors.claimed[name] = names.apart(name)
-        elif role == "?" or (role is None and tensor.dtype not in plain):
-            found.append(tensor)
-        elif role is not None:
-            tensors.claimed[name] = role
-    return found

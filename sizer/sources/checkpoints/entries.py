@@ -1,0 +1,165 @@
+"""The entries of a safetensors header, window by window and column by column.
+
+The longest header holds two million entries, which as objects would take a gigabyte. Names stay as
+text, and what tensors have in common is kept once.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import accumulate, chain, pairwise
+from operator import sub
+
+from sizer.errors import BadInput, UnknownName, clip
+from sizer.sources.checkpoints import compact
+from sizer.sources.checkpoints.columns import Columns, Kind
+from sizer.sources.checkpoints.compact import Parts
+from sizer.sources.checkpoints.safetensors_types import DTYPES
+from sizer.sources.checkpoints.scan import SPACES, WINDOW
+from sizer.sources.checkpoints.stored import elements_of
+
+_S = rb"[ \t\n\r]*+"
+_COMMA = re.compile(_S + rb"," + _S)
+# An entry as every writer writes it: dtype, shape, offsets, in this order, and spaces anywhere.
+_ENTRY = (
+    rb'%s"([^"\\\x00-\x1f]{0,4096}+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,'
+    rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
+    rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s,'.replace(b"%s", _S)
+)
+
+# Different shapes and dtypes. A model has some dozens.
+MAX_KINDS = 20_000
+
+# The bytes of a header from a place in it, as many as are asked for.
+Text = Callable[[int, int], bytes]
+
+
+def columns(text: Text, at: int, length: int, where: str, file: str) -> list[Columns] | None:
+    """The entries from a place in a header to its end; `None` where one of them has another form."""
+    found: list[Columns] = []
+    kinds: dict[bytes, Kind] = {}
+    hashes: array[int] = array("q")
+    begin = 0
+    for entries in _windows(text, at, length):
+        parts = compact.parts(entries) or _spaced(entries)
+        if parts is None:
+            return None
+        names = parts[0]
+        _no_name_twice(names, where)
+        if length > WINDOW:
+            hashes.extend(map(hash, names))
+        found.append(_window(parts, kinds, where, file, 8 + length, begin))
+        begin += sum(found[-1].sizes)
+    in_order = sorted(hashes)
+    again = {one for one, next_ in pairwise(in_order) if one == next_}
+    del in_order
+    # Of equal hashes two names are equal, or else there is a coincidence that nobody has seen.
+    if again:
+        _no_name_twice([name for one in found for name in one.names if hash(name) in again], where)
+    return found
+
+
+def _windows(text: Text, at: int, length: int) -> Iterator[bytes]:
+    """The entries, as many at a time as a window holds, up to the brace that closes the last of them."""
+    read = text(at, WINDOW)
+    at += len(read)
+    while at < length:
+        # Somewhat before the end, so that the comma behind the brace is there too.
+        end = read.rfind(b"}", 0, len(read) - 16) + 1
+        comma = _COMMA.match(read, end)
+        more = text(at, WINDOW)
+        if not end or comma is None or not more:
+            yield b""
+            return
+        yield read[:end]
+        at += len(more)
+        read = read[comma.end() :] + more
+    read = read.rstrip(SPACES)
+    yield read[:-1].rstrip(SPACES) if read.endswith(b"}") else b""
+
+
+def _spaced(entries: bytes) -> Parts | None:
+    """The parts of entries of the usual form with spaces anywhere; else `None`."""
+    # What stands between entries, then the five groups of an entry, again and again.
+    parts = re.split(_ENTRY, entries + b",")
+    between = parts[::6]
+    if len(parts) == 1 or any(between) or not compact.are_plain(parts[1::6]):
+        return None
+    keys = list(map(compact.key_of, parts[2::6], parts[3::6]))
+    places = chain.from_iterable(zip(parts[4::6], parts[5::6], strict=True))
+    return parts[1::6], keys, b",".join(places)
+
+
+def _window(parts: Parts, kinds: dict[bytes, Kind], where: str, file: str, base: int, begin: int) -> Columns:
+    """The tensors of some entries, of which the first begins at `begin` where they are in order."""
+    names, keys, numbers = parts
+    # In the order of the header, so that of several mistakes the first is said.
+    for key, name in reversed(dict(zip(reversed(keys), reversed(names), strict=True)).items()):
+        if key not in kinds:
+            if len(kinds) == MAX_KINDS:
+                raise BadInput(
+                    f"{clip(where)} holds over {MAX_KINDS:,} different shapes, more than sizer reads"
+                )
+            kinds[key] = _kind_of(key, name.decode(), where)
+    found = Columns(file, b"\n".join(names), list(map(kinds.__getitem__, keys)), base + begin)
+    sizes = found.sizes
+    if numbers != compact.in_order(accumulate(sizes, initial=begin)):
+        places = compact.pairs(numbers)
+        if places is None:
+            raise BadInput(f"{clip(where)}: a data_offsets is not two whole numbers below 2^63")
+        begins, ends = places
+        spans = list(map(sub, ends, begins))
+        if spans != sizes:
+            i = next(i for i, size in enumerate(sizes) if spans[i] != size)
+            raise span(names[i].decode(), found.kinds[i], begins[i], ends[i], where)
+        found.begins = list(map(base.__add__, begins))
+    return found
+
+
+def _no_name_twice(names: list[bytes], where: str) -> None:
+    if len(set(names)) == len(names):
+        return
+    seen: set[bytes] = set()
+    for name in names:
+        if name in seen:
+            raise twice(name.decode(errors="replace"), where)
+        seen.add(name)
+
+
+def twice(name: str, where: str) -> BadInput:
+    """That a name is there twice."""
+    return BadInput(f"{clip(where)} has the key {clip(name)!r} twice, so which tensor is meant is unclear")
+
+
+def _kind_of(key: bytes, name: str, where: str) -> Kind:
+    dtype, raw = compact.dtype_and_dims(key)
+    parts = [part.strip(SPACES) for part in raw.split(b",")] if raw is not None and len(raw) < 1000 else []
+    try:
+        dims = tuple(map(int, parts)) if raw is None or raw.strip(SPACES) else ()
+    except ValueError:
+        dims = ()
+    # Python reads `1_0` and `+1`, which are no numbers of JSON.
+    if raw is None or (raw.strip(SPACES) and (not dims or [b"%d" % size for size in dims] != parts)):
+        raise BadInput(f"{clip(where)}: the shape of {clip(name)} is not a list of whole numbers")
+    return kind(dtype.decode("ascii", "replace"), dims, name, where)
+
+
+def kind(dtype: str, shape: tuple[int, ...], name: str, where: str) -> Kind:
+    """The shape, our name of the dtype, the elements and the bytes of a tensor."""
+    known = DTYPES.get(dtype)
+    if known is None:
+        raise UnknownName("dtype", dtype, DTYPES, hint=f"of {clip(name)} in {clip(where)}")
+    elements = elements_of(shape, f"{clip(where)}: {clip(name)}")
+    if elements * known[1] % 8:
+        raise BadInput(f"{clip(where)}: {clip(name)} of {dtype} {list(shape)} is no whole number of bytes")
+    return Kind(shape, known[0], elements, elements * known[1] // 8)
+
+
+def span(name: str, kind: Kind, begin: int, end: int, where: str) -> BadInput:
+    """That the offsets of a tensor do not agree with its size."""
+    return BadInput(
+        f"{clip(where)}: {clip(name)} of {kind.dtype} {list(kind.shape)} takes {kind.bytes:,} bytes, "
+        f"and its offsets [{begin}, {end}] span {end - begin:,}"
+    )
