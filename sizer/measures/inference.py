@@ -15,7 +15,7 @@ from sizer.errors import InvalidConfig
 from sizer.measures.kv_cache import kv_cache
 from sizer.measures.standing import OLD_MASKS
 from sizer.measures.step.simulate import Settings, infer
-from sizer.measures.step.whole import blocks
+from sizer.measures.step.layers import blocks
 
 if TYPE_CHECKING:
     from sizer.model import Model

@@ -12,13 +12,11 @@ from sizer.errors import InvalidConfig
 from sizer.measures.step import experts, latent, modules, ops
 from sizer.measures.step.again import again_later
 from sizer.measures.step.parts import is_matrix, joined, parts_of, sizes_of, top_k_of
-from sizer.measures.step.tape import Storage, Tape, Tensor, numel
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Storage, Tensor, numel
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
-
-# Of a run of equal layers the first, the second and the last are run; the others are like the second.
-SHOWN = 3
 
 
 class Run:
@@ -35,7 +33,7 @@ class Run:
         checkpointing: bool,
         lora: LoRA | None = None,
         frozen: tuple[str, ...] = (),
-        shown: int = SHOWN,
+        first_alone: bool = True,
         routed: str = "grouped_mm",
         core_again: bool = False,
         offload_activations: bool = False,
@@ -50,7 +48,8 @@ class Run:
         self.checkpointing = checkpointing
         self.lora = lora
         self.frozen = frozen
-        self.shown = shown
+        # Whether the first layer is told from those that are like it, and whether it is yet to come.
+        self.first_alone, self.first = first_alone, True
         self.routed = routed
         # The core of attention runs again in the backward pass (selective checkpointing).
         self.core_again = core_again

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sizer.core.dims import Dim
@@ -10,9 +10,11 @@ from sizer.core.poly import symbol
 from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.step.experts import IMPLEMENTATIONS
-from sizer.measures.step.run import SHOWN, Run
+from sizer.measures.step.layers import blocks, runs_of
+from sizer.measures.step.moments import Moment
+from sizer.measures.step.run import Run
 from sizer.measures.step.tape import Tape
-from sizer.measures.step.whole import blocks, prefill, runs_of, train
+from sizer.measures.step.whole import prefill, train
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
@@ -101,9 +103,8 @@ def step(
     model: Model,
     settings: Settings,
     *,
-    shown: int = SHOWN,
     letters_of: Tape | None = None,
-    watch: Sequence[int] = (),
+    watch: Moment | None = None,
     backward: bool = True,
 ) -> Tape:
     """One training step; over letters it follows the choices of `letters_of`, the run over numbers."""
@@ -130,7 +131,7 @@ def step(
         checkpointing=settings.checkpointing,
         lora=settings.lora,
         frozen=settings.frozen,
-        shown=shown,
+        first_alone=backward,
         routed=settings.experts,
         core_again=settings.selective,
         offload_activations=settings.offload == "activations",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sizer.core.dims import Dim
 from sizer.measures.step.ops.views import higher, in_order, view
-from sizer.measures.step.tape import Shape, Tape, Tensor, dense, steps
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Shape, Tensor, dense, steps
 
 
 def _like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:

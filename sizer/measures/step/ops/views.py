@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sizer.core.dims import Dim
-from sizer.measures.step.tape import Shape, Tape, Tensor, steps
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Shape, Tensor, steps
 
 
 def higher(*tensors: Tensor) -> str:
