@@ -20,52 +20,71 @@ def backward(tape: Tape, loss: Tensor) -> None:
     _count(loss.node, needed)
     one = tape.new("ones_like", (), loss.dtype)
     waiting: dict[Node, list[Tensor | None]] = {loss.node: [one]}
-    queue: list[tuple[int, int, Node]] = [(-loss.node.order, 0, loss.node)]
-    ticket = 0
+    # What is ready, the last op of the forward pass first; no two ops have the same number.
+    ready = {loss.node.order: loss.node}
+    queue = [-loss.node.order]
     while queue:
-        node = heappop(queue)[2]
+        node = ready.pop(-heappop(queue))
         gradients = waiting.pop(node)
-        if node.backward is None:
-            tape.settle(gradients[0], node.place)  # type: ignore[arg-type]
-            continue
         tape.module = node.place
         if node.again is not None:
-            root = node.again()
-            node.again = node.backward = None
-            for edge in node.edges:
-                if edge is not None:
-                    needed[edge[0]] -= 1
-            needed[root] = 0
-            _count(root, needed)
+            root = _run_again(node, needed)
             waiting[root] = gradients
-            heappush(queue, (-root.order, ticket := ticket + 1, root))
+            ready[root.order] = root
+            heappush(queue, -root.order)
             continue
-        found: list[Tensor | None] = list(node.backward(*gradients))
+        assert node.backward is not None
+        found = [*node.backward(*gradients)]
         if node.again_run:
             # What a second run saved is handed over when it is asked for, and not kept on.
             node.backward = None
-        for i, (edge, gradient) in enumerate(zip(node.edges, found, strict=True)):
-            if edge is not None and gradient is not None:
-                found[i] = _fitted(tape, gradient, edge[2], edge[3])
-                del gradient
+        edges = node.edges
+        for i, edge in enumerate(edges):
+            gradient = found[i]
+            if edge is None or gradient is None:
+                continue
+            if gradient.shape != edge[2] or gradient.dtype != edge[3]:
+                found[i] = gradient = _fitted(tape, gradient, edge[2], edge[3])
         # The saved tensors and the gradients that came in are let go before those that go out move on.
-        node.backward = node.keeper = None
+        node.backward = node.keeper = gradient = None
         del gradients
-        gradient = None
-        for i, edge in enumerate(node.edges):
+        leaves = []
+        for i, edge in enumerate(edges):
             if edge is None:
                 continue
             target, slot = edge[0], edge[1]
-            if target not in waiting:
-                waiting[target] = [None] * target.n_inputs
+            there = waiting.get(target)
+            if there is None:
+                there = waiting[target] = [None] * target.n_inputs
             if found[i] is not None:
-                before = waiting[target][slot]
-                waiting[target][slot] = found[i] if before is None else tape.summed(before, found[i])  # type: ignore[arg-type]
+                before = there[slot]
+                there[slot] = found[i] if before is None else tape.summed(before, found[i])  # type: ignore[arg-type]
                 before = None
             found[i] = None
             needed[target] -= 1
             if needed[target] == 0:
-                heappush(queue, (-target.order, ticket := ticket + 1, target))
+                if target.backward is None:
+                    leaves.append(target)
+                else:
+                    ready[target.order] = target
+                    heappush(queue, -target.order)
+        there = None
+        # A gradient of a parameter that is ready is put away at once.
+        for leaf in leaves:
+            tape.settle(waiting.pop(leaf)[0], leaf.place)  # type: ignore[arg-type]
+
+
+def _run_again(node: Node, needed: dict[Node, int]) -> Node:
+    """Run a checkpointed part again; its last op, which takes the place of its node."""
+    assert node.again is not None
+    root = node.again()
+    node.again = node.backward = None
+    for edge in node.edges:
+        if edge is not None:
+            needed[edge[0]] -= 1
+    needed[root] = 0
+    _count(root, needed)
+    return root
 
 
 def _fitted(tape: Tape, gradient: Tensor, shape: Shape, dtype: str) -> Tensor:

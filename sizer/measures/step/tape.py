@@ -9,7 +9,6 @@ from sizer.core.dims import Dim
 from sizer.measures.step.moments import Mark, Moment, Window, peaks
 from sizer.measures.step.tensors import (
     BYTES,
-    FIRST,
     Backward,
     Edge,
     Node,
@@ -96,7 +95,10 @@ class Tape:
 
     def new(self, op: str, shape: Shape, dtype: str, strides: Shape | None = None) -> Tensor:
         """A tensor of its own storage that an op has just computed."""
-        tensor = Tensor(Storage(self, numel(shape) * BYTES[dtype]), shape, dtype, strides)
+        n_bytes: Dim = BYTES[dtype]
+        for size in shape:
+            n_bytes = n_bytes * size
+        tensor = Tensor(Storage(self, n_bytes), shape, dtype, strides)
         self.done(op)
         return tensor
 
@@ -206,7 +208,13 @@ class Tape:
                 output.needs_grad = True
             return
         self.order += 1
-        node = Node(self.order, backward, tuple(map(self._edge, inputs)), self.module)
+        edges: list[Edge | None] = []
+        for tensor in inputs:
+            if tensor.needs_grad:
+                edges.append((tensor.node or self._leaf(tensor), tensor.slot, tensor.shape, tensor.dtype))
+            else:
+                edges.append(None)
+        node = Node(self.order, backward, edges, self.module)
         node.n_inputs = len(outputs)
         node.again_run = self.stop_at >= 0
         for slot, output in enumerate(outputs):
@@ -214,17 +222,13 @@ class Tape:
         if self.armed and self.keeper is not None:
             node.keeper, self.keeper = self.keeper, None
 
-    def _edge(self, tensor: Tensor) -> Edge | None:
-        if not tensor.needs_grad:
-            return None
-        node = tensor.node
+    def _leaf(self, tensor: Tensor) -> Node:
+        """The node that keeps the gradient of a parameter: one for all of its uses."""
+        name = tensor.storage.name
+        node = self.leaves.get(name)
         if node is None:
-            # A leaf: one node for each parameter keeps its gradient.
-            name = tensor.storage.name
-            node = self.leaves.get(name)
-            if node is None:
-                node = self.leaves[name] = Node(FIRST, None, (), name)
-        return node, tensor.slot, tensor.shape, tensor.dtype
+            node = self.leaves[name] = Node(0, None, (), name)
+        return node
 
     def summed(self, a: Tensor, b: Tensor) -> Tensor:
         """Two gradients added."""

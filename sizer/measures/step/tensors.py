@@ -7,7 +7,7 @@ that runs on these tensors is written as the modules of transformers are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sizer.core.dims import Dim
@@ -75,7 +75,7 @@ class Node:
     __slots__ = ("again", "again_run", "backward", "edges", "keeper", "n_inputs", "order", "place")
 
     def __init__(
-        self, order: int, backward: Backward | None, edges: tuple[Edge | None, ...], place: str
+        self, order: int, backward: Backward | None, edges: Sequence[Edge | None], place: str
     ) -> None:
         self.order = order
         self.backward = backward
@@ -88,8 +88,6 @@ class Node:
         self.again_run = False
 
 
-# Parameters come before every op, since a gradient that is ready is put away at once.
-FIRST = 1 << 62
 # Where a gradient goes: a node, which of its outputs it belongs to, and the shape and type wanted.
 Edge: TypeAlias = "tuple[Node, int, Shape, str]"
 

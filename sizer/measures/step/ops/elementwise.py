@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sizer.core.dims import Dim
 from sizer.measures.step.ops.views import higher, in_order, view
 from sizer.measures.step.tape import Tape
@@ -12,16 +14,21 @@ def _like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:
     """The layout of an elementwise result: that of its operands, the first of which decides."""
     if tape.symbolic or all(operand.strides is None for operand in operands):
         return None
+    return _laid(shape, tuple((operand.shape, operand.strides) for operand in operands))
+
+
+@lru_cache(maxsize=1 << 12)
+def _laid(shape: Shape, operands: tuple[tuple[Shape, Shape | None], ...]) -> Shape | None:
     rank = len(shape)
     laid = []
-    for operand in operands:
-        pad = rank - len(operand.shape)
-        own = operand.strides or steps(operand.shape)
+    for own_shape, strides in operands:
+        pad = rank - len(own_shape)
+        own = strides or steps(own_shape)
         laid.append(
             [0] * pad
             + [
                 0 if n == 1 and shape[pad + i] != 1 else s
-                for i, (n, s) in enumerate(zip(operand.shape, own, strict=True))
+                for i, (n, s) in enumerate(zip(own_shape, own, strict=True))
             ]
         )
     perm = list(range(rank - 1, -1, -1))
@@ -34,11 +41,11 @@ def _like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:
                 at = j
             elif order < 0:
                 break
-    strides, step = [0] * rank, 1
+    steps_of, step = [0] * rank, 1
     for axis in perm:
-        strides[axis] = step
+        steps_of[axis] = step
         step *= shape[axis]
-    return in_order(shape, tuple(strides))
+    return in_order(shape, tuple(steps_of))
 
 
 def _compare(a: int, b: int, shape: Shape, laid: list[list[Dim]]) -> int:
