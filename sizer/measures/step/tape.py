@@ -99,7 +99,16 @@ class Tape:
         for size in shape:
             n_bytes = n_bytes * size
         tensor = Tensor(Storage(self, n_bytes), shape, dtype, strides)
-        self.done(op)
+        if self.symbolic or self.muted:
+            self.done(op)
+            return tensor
+        # As in `done`, written out: most ops pass here.
+        self.index += 1
+        window, live = self.window, self.live
+        if live > window.n_bytes:
+            window.n_bytes, window.index, window.op, window.module = live, self.index, op, self.module
+        if live - self.settled > window.beside:
+            window.beside = live - self.settled
         return tensor
 
     def done(self, op: str) -> None:

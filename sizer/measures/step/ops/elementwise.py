@@ -70,6 +70,8 @@ def map_of(tape: Tape, op: str, x: Tensor, dtype: str = "") -> Tensor:
 
 def zipped(tape: Tape, op: str, a: Tensor, b: Tensor) -> Tensor:
     """An elementwise result of two tensors of which the second may be smaller, without a graph."""
+    if a.shape == b.shape and a.strides is b.strides is None:
+        return tape.new(op, a.shape, a.dtype if a.dtype == b.dtype else higher(a, b))
     shape = a.shape if len(a.shape) >= len(b.shape) else b.shape
     if a.shape != b.shape and len(a.shape) == len(b.shape):
         shape = tuple(y if x == 1 else x for x, y in zip(a.shape, b.shape, strict=True))

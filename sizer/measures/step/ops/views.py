@@ -11,10 +11,10 @@ from sizer.measures.step.tensors import Shape, Tensor, steps
 
 def higher(*tensors: Tensor) -> str:
     """The type that an op of several tensors computes in."""
-    for dtype in ("fp32", "bf16", "fp16"):
-        if any(tensor.dtype == dtype for tensor in tensors):
-            return dtype
-    return tensors[0].dtype
+    dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) == 1:
+        return tensors[0].dtype
+    return next((dtype for dtype in ("fp32", "bf16", "fp16") if dtype in dtypes), tensors[0].dtype)
 
 
 def view(x: Tensor, shape: Shape, strides: Shape | None) -> Tensor:
