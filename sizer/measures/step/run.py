@@ -9,7 +9,7 @@ from sizer.core.dims import Dim, divide
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import experts, latent, modules, ops
+from sizer.measures.step import experts, latent, low_rank, modules, ops
 from sizer.measures.step.again import again_later
 from sizer.measures.step.parts import is_matrix, joined, parts_of, sizes_of, top_k_of
 from sizer.measures.step.tape import Tape
@@ -86,24 +86,6 @@ class Run:
         """Whether a parameter is trained: not beside adapters, nor in a frozen part."""
         return self.lora is None and not any(name == p or name.startswith(f"{p}.") for p in self.frozen)
 
-    def adapter(self, path: str, part: str, out: Dim, inp: Dim) -> Tensor:
-        """One matrix of a LoRA; PEFT keeps adapters in fp32."""
-        name = f"{path}.{part}.weight"
-        found = Tensor(Storage(self.tape, 0, name), (out, inp), "fp32")
-        found.needs_grad = True
-        return self.parameters.setdefault(name, found)
-
-    def adapted(self, path: str, x: Tensor, y: Tensor, out: Dim) -> Tensor:
-        """`y + B(A(x)) · scale`, as PEFT's `lora/layer.py` computes it."""
-        assert self.lora is not None
-        tape, rank = self.tape, self.lora.rank
-        dtype = y.dtype
-        a = self.adapter(path, "lora_A", rank, x.shape[-1])
-        b = self.adapter(path, "lora_B", out, rank)
-        x = ops.to(tape, x, a.dtype)
-        y = ops.add(tape, y, ops.scale(tape, self.product(self.product(x, a, rank), b, out)))
-        return ops.to(tape, y, dtype)
-
     def product(self, x: Tensor, weight: Tensor, out: Dim) -> Tensor:
         """x times a matrix, without a bias."""
         weight = self.cast(weight)
@@ -135,7 +117,8 @@ class Run:
         assert weight is not None
         self.tape.module = path
         if self.lora is not None and self.lora.adapts(path):
-            return self.adapted(path, x, self._biased(x, weight, bias, out, transposed), out)
+            plain = self._biased(x, weight, bias, out, transposed)
+            return low_rank.adapted(self, path, x, plain, weight, bias)
         return self._biased(x, weight, bias, out, transposed)
 
     def _biased(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim, transposed: bool) -> Tensor:
