@@ -110,7 +110,8 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
     if before:
         kept.clear()
         x = run.chain(before, inside, x)
-    first = x
+    # BERT names what its embeddings give; elsewhere that is the only table, or a sum that nobody names.
+    named = x if before else None
     traits = {trait for op in _ops(body) for trait in op.traits}
     if "rotary" in traits:
         run.places = tape.new("arange", (1, run.length), "int64")
@@ -126,10 +127,13 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
     plans = list(plans)
     for child in rest:
         if isinstance(child, Module) and child.repeat is not None:
-            x = stack(run, child, path, x, plans.pop(0))
+            # Handed over, so that nobody here names what goes in while the layers run.
+            entering = [x]
+            del x
+            x = stack(run, child, path, entering.pop(), plans.pop(0))
         elif isinstance(child, Module) and (child.kind or child.flow):
             x = run.call(child, path, x)
-    del first, kept
+    del named, kept
     run.mask = run.rotary = run.places = None
     return x
 
