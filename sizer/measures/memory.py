@@ -16,8 +16,8 @@ from sizer.core.record import Record
 from sizer.core.walk import walk
 from sizer.measures.optimizers import optimizer_named
 from sizer.measures.standing import Standing, standing, step_extra
-from sizer.measures.step.simulate import Settings, step
 from sizer.measures.step.moments import Moment
+from sizer.measures.step.simulate import Settings, step
 from sizer.measures.step.tensors import BYTES
 
 if TYPE_CHECKING:

@@ -198,7 +198,5 @@ FORMULAS: dict[str, Callable[[Model, int, int, str, int], Published]] = {
     "deepspeed-zero2": _zero2,
     "deepspeed-zero3": lambda model, b, s, checkpointing, gpus: _zero3(model, gpus, "none"),
     "deepspeed-zero3-offload": lambda model, b, s, checkpointing, gpus: _zero3(model, gpus, "optimizer"),
-    "deepspeed-zero3-offload-params": lambda model, b, s, checkpointing, gpus: _zero3(
-        model, gpus, "params"
-    ),
+    "deepspeed-zero3-offload-params": lambda model, b, s, checkpointing, gpus: _zero3(model, gpus, "params"),
 }

@@ -13,8 +13,8 @@ from sizer.core.record import Record
 from sizer.core.tree import Op, Param
 from sizer.core.walk import Row
 from sizer.errors import InvalidConfig
-from sizer.measures.step.simulate import Settings, infer, step
 from sizer.measures.step.layers import blocks
+from sizer.measures.step.simulate import Settings, infer, step
 
 if TYPE_CHECKING:
     from sizer.model import Model

@@ -126,6 +126,12 @@ def test_a_frozen_embedding_has_no_gradient() -> None:
     assert whole.gradients_bytes - frozen.gradients_bytes == 4 * 50257 * 768
 
 
+@pytest.mark.parametrize("part", ["nonsense", "model.layers.0", "model.layers.0.mlp"])
+def test_a_part_to_freeze_that_is_none_is_refused(part: str) -> None:
+    with pytest.raises(SizerError, match=f"no module to freeze named '{part}'.*all or none"):
+        sizer.load("llama-3.2-1b").memory(seq_len=8, frozen=(part,))
+
+
 def test_inference_of_llama_3_8b() -> None:
     found = sizer.load("llama-3-8b").memory(mode="infer", seq_len=8192)
 

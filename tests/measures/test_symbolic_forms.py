@@ -77,7 +77,7 @@ def test_steps_in_every_setting(name: str, how: dict[str, Any]) -> None:
         found, form = training_formula(model, step, foreach=foreach)
     except SizerError as error:
         said = str(error)
-        assert "not described" in said or "a training step needs a loss" in said  # noqa: PT017
+        assert "not described" in said or "a training step needs a loss" in said
         return
 
     assert form.value(values) == found.peak_bytes

@@ -107,5 +107,3 @@ def _count(root: Node, needed: dict[Node, int]) -> None:
                 else:
                     needed[edge[0]] = 1
                     stack.append(edge[0])
-
-

@@ -72,8 +72,7 @@ def _norm(run: Run, own: Tensor, change: Tensor, out: Dim) -> Tensor:
     scaled = ops.map_of(tape, "mul", change)
     whole = tape.new("add", own.shape, own.dtype)
     del scaled
-    norm = tape.new("linalg_vector_norm", (out,), whole.dtype)
-    return norm
+    return tape.new("linalg_vector_norm", (out,), whole.dtype)
 
 
 def _constant(x: Tensor) -> Tensor:

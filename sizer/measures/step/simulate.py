@@ -115,6 +115,7 @@ def step(
             f"set task to {' or '.join(LOSSES)}"
         )
     tree = described(model, model.tree("transformers"))
+    _check_frozen(model, settings.frozen)
     symbolic = letters_of is not None
     lettered = model.symbolic_tree("transformers") if symbolic else None
     found = blocks(tree)
@@ -156,6 +157,18 @@ def infer(model: Model, settings: Settings, precision: str) -> Dim:
     )
     prefill(run, tree, [runs_of(block) for block in blocks(tree)])
     return tape.peaks["forward"].n_bytes
+
+
+def _check_frozen(model: Model, frozen: Iterable[str]) -> None:
+    """Refuse parts to freeze that the model has not, and single layers, which stand for each other."""
+    if not frozen:
+        return
+    names = {row.name.partition(".{}")[0] for row in model.rows("transformers")}
+    known = {name.rsplit(".", n)[0] for name in names for n in range(name.count(".") + 1)}
+    for part in frozen:
+        if part not in known:
+            hint = f"parts are {', '.join(sorted(known))}; of layers, all or none"
+            raise UnknownName("module to freeze", part, sorted(known), hint=hint)
 
 
 def described(model: Model, tree: Module) -> Module:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from sizer.core.dims import Dim, divide
-from sizer.core.tree import Buffer, Layers, Leaf, Module, Op, Param
+from sizer.core.dims import divide
+from sizer.core.tree import Buffer, Leaf, Module, Op
 from sizer.errors import InvalidConfig
 from sizer.measures.step import modules, ops
 from sizer.measures.step.again import loss_in_chunks
-from sizer.measures.step.parts import joined, rotary_width
 from sizer.measures.step.engine import backward as run_backward
 from sizer.measures.step.layers import Plan, stack
+from sizer.measures.step.parts import joined, rotary_width
 from sizer.measures.step.run import Run
-from sizer.measures.step.tensors import BYTES, Storage, Tensor, numel
+from sizer.measures.step.tensors import Storage, Tensor
 
 
 def types_of(run: Run) -> Tensor:
@@ -48,9 +47,7 @@ def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tens
     return total, kept
 
 
-def train(
-    run: Run, tree: Module, plans: list[Plan], task: str, *, backward: bool = True
-) -> None:
+def train(run: Run, tree: Module, plans: list[Plan], task: str, *, backward: bool = True) -> None:
     """A whole training step: forward, loss, backward."""
     tape = run.tape
     ids = tape.new("input_ids", (run.batch, run.length), "int64")
@@ -73,9 +70,7 @@ def prefill(run: Run, tree: Module, plans: list[Plan]) -> None:
     run.chain(tree.children[1:], "", last)
 
 
-def forward(
-    run: Run, tree: Module, plans: list[Plan], task: str, ids: Tensor
-) -> tuple[Tensor, Tensor]:
+def forward(run: Run, tree: Module, plans: list[Plan], task: str, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Loss and logits, both of which are alive while the backward pass runs."""
     tape = run.tape
     body, head = tree.children[0], tree.children[1:]
