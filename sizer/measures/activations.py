@@ -13,7 +13,7 @@ from sizer.core.dims import Dim
 from sizer.core.poly import Poly, as_poly
 from sizer.core.record import Record
 from sizer.measures.step.simulate import Settings, step
-from sizer.measures.step.tape import Saved
+from sizer.measures.step.tensors import Saved
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -45,15 +45,16 @@ def activations(model: Model, settings: Settings) -> Ledger:
     >>> activations(model, Settings(batch_size=1, seq_len=1024, precision="fp32", attention="eager")).total
     1873317900
     """
-    return _ledger(step(model, settings, shown=1, backward=False).saved)
+    return _ledger(step(model, settings, backward=False).saved)
 
 
 def activations_formula(model: Model, settings: Settings) -> Poly:
     """The bytes kept, over letters: those of the sizes, B sequences and T tokens each."""
-    numbers = step(model, settings, shown=1, backward=False)
-    letters = step(model, settings, shown=1, backward=False, letters_of=numbers)
+    numbers = step(model, settings, backward=False)
+    letters = step(model, settings, backward=False, letters_of=numbers)
     return as_poly(_ledger(letters.saved).total)
 
 
 def _ledger(saved: list[Saved]) -> Ledger:
-    return Ledger(saved, sum((entry.new * entry.layers for entry in saved), start=0))
+    kept = [entry for entry in saved if not isinstance(entry.layers, int) or entry.layers]
+    return Ledger(kept, sum((entry.new * entry.layers for entry in kept), start=0))

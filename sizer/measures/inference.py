@@ -14,8 +14,8 @@ from sizer.dtypes import bits
 from sizer.errors import InvalidConfig
 from sizer.measures.kv_cache import kv_cache
 from sizer.measures.standing import buffer_bytes
+from sizer.measures.step.layers import blocks
 from sizer.measures.step.simulate import Settings, infer
-from sizer.measures.step.whole import blocks
 
 if TYPE_CHECKING:
     from sizer.model import Model

@@ -16,8 +16,9 @@ from sizer.core.record import Record
 from sizer.core.walk import walk
 from sizer.measures.optimizers import optimizer_named
 from sizer.measures.standing import Standing, standing, step_extra
+from sizer.measures.step.moments import Moment
 from sizer.measures.step.simulate import Settings, step
-from sizer.measures.step.tape import BYTES, Moment, Tape
+from sizer.measures.step.tensors import BYTES
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -130,7 +131,8 @@ def training(
             host = host + there.gradients
             there = there._replace(gradients=0)
     # A packed matrix is unpacked where it is multiplied; at which moment is not followed.
-    peaks = {phase: fixed + moment.n_bytes + unpacked for phase, moment in tape.peaks.items()}
+    moments = tape.peaks
+    peaks = {phase: fixed + moment.n_bytes + unpacked for phase, moment in moments.items()}
     peaks["step"] = fixed + there.gradients + ids + extra
     phase = max(peaks, key=lambda name: peaks[name])
     ledger = sum((entry.new * entry.layers for entry in tape.saved), start=0)
@@ -148,7 +150,7 @@ def training(
         there.optimizer,
         ledger,
         peaks[phase],
-        name_of(tape.peaks.get(phase)),
+        name_of(moments.get(phase)),
         peaks,
         "exact" if chosen.exact and measured(model, settings) and not master_weights else "estimate",
         assumptions,
@@ -224,9 +226,8 @@ def training_formula(
         extra = 0 if away else step_extra(chosen, counted, there, foreach=foreach)
         left: Dim = 0 if settings.offload == "gradients" else there.gradients
         return numbers, as_poly(total + left + batch * length * BYTES["int64"] + extra)
-    at = run.peaks[phase].index
-    letters: Tape = step(model, settings, letters_of=run, watch=(at,))
-    return numbers, as_poly(total + letters.watched[at])
+    letters = step(model, settings, letters_of=run, watch=run.peaks[phase])
+    return numbers, as_poly(total + letters.seen())
 
 
 def _assumptions(

@@ -13,8 +13,8 @@ from sizer.core.record import Record
 from sizer.core.tree import Op, Param
 from sizer.core.walk import Row
 from sizer.errors import InvalidConfig
+from sizer.measures.step.layers import blocks
 from sizer.measures.step.simulate import Settings, infer, step
-from sizer.measures.step.whole import blocks
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -78,8 +78,7 @@ def kept(
         # Not every architecture says how values pass through it.
         return _estimated(model, batch_size, seq_len, checkpointing)
     layers = int(sum(entry.new * entry.layers for entry in tape.saved if _in_layer(entry.module)))
-    inner = max((n for module, n in tape.beside.items() if _in_layer(module)), default=0)
-    outer = max((n for module, n in tape.beside.items() if not _in_layer(module)), default=0)
+    inner, outer = tape.beside(inside=True), tape.beside(inside=False)
     # While layers run backward the logits are still there, on the stage that has them.
     logits = _logits(model, batch_size * seq_len) * (4 if precision == "fp32" else 2)
     return Kept(layers, max(inner - layers - logits, 0), max(outer, inner) - layers, True)

@@ -100,6 +100,12 @@ BYTES = [
         "vLLM 21348",
     ),
     (
+        "deepseek-v3, one latent and one rope key a layer",
+        lambda: sizer.load("deepseek-v3").kv_cache().bytes_per_token,
+        70272,
+        "LMCache pull 694: 61 · (512 + 64) · 2",
+    ),
+    (
         "gpt-oss-20b, 32 × 8,192 tokens, windows",
         lambda: gpt_oss(24).kv_cache(32, 8192).bytes,
         6.09375 * GIB,
@@ -118,6 +124,12 @@ BYTES = [
         ),
         24964497408,
         "62 · 8 · 128 · 2 · 196608",
+    ),
+    (
+        "minimax-m2 in 16 bits, which weights in fp8 do not change",
+        lambda: llama(num_hidden_layers=62, num_key_value_heads=8, head_dim=128).kv_cache(1, 196608).bytes,
+        49928994816,
+        "hf-mem's README (read 2026-11): 62 · 8 · 128 · 2 · 2 · 196608",
     ),
     (
         "16 layers of 4 heads of 256 in fp8, 302,921 tokens",
@@ -154,6 +166,44 @@ BYTES = [
         "vllm/v1/kv_cache_interface.py",
     ),
 ]
+
+
+# what, the model, ranks, the type, bytes of the pool, the tokens that a log says it holds, the log
+POOLS = [
+    ("gpt-oss-120b", lambda: gpt_oss(36), 1, "bf16", int(5.3822 * GIB), 78384, "hf-mem issue 60: 5.38 GiB"),
+    (
+        "qwen3-235b on four ranks",
+        lambda: sizer.load(QWEN3_235B),
+        4,
+        "bf16",
+        int(2 * 8.234 * GIB),
+        367404,
+        "vLLM 21348: SGLang's K of 8.234 GiB, and V as large",
+    ),
+    (
+        "16 of 64 layers, fp8",
+        lambda: llama(num_hidden_layers=16, num_key_value_heads=4, head_dim=256),
+        1,
+        "fp8",
+        int(9.2444 * GIB),
+        302921,
+        "vLLM's log of Qwen3.8-27B: a concurrency of 2.31 at 131,072 tokens",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "model", "tp", "dtype", "pool", "tokens", "how"), POOLS)
+def test_the_tokens_of_a_logged_pool(
+    what: str, model: Callable[[], Any], tp: int, dtype: str, pool: int, tokens: int, how: str
+) -> None:
+    # With every layer as if it had no window: what the engines of these logs reserved.
+    setup = Setup(1, 131072, 131072, dtype, tp=tp)
+    found = fit(kept(model().rows()), setup, "full", pool)
+
+    # The pool's size was logged to a thousandth of a GiB or better.
+    assert found.tokens == pytest.approx(tokens, rel=1e-4)
+    if "2.31" in how:
+        assert found.concurrency == pytest.approx(2.31, abs=0.005)
 
 
 @pytest.mark.parametrize(("what", "number", "known", "how"), BYTES, ids=[row[0] for row in BYTES])

@@ -180,6 +180,31 @@ def test_a_step_of_experts_drawn_at_random(kind: Any, seed: int) -> None:
     assert all(abs(share) < 0.001 for share in off.values()), off
 
 
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize(("batch_size", "seq_len"), [(1, 65), (3, 40)])
+def test_a_cast_gradient_is_let_go_before_the_next_is_cast(
+    attention: str, batch_size: int, seq_len: int
+) -> None:
+    """Few words, so that the peak is among the experts, where two gradients are cast one after another."""
+    made = transformers.MixtralConfig(
+        hidden_size=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=96,
+        num_hidden_layers=1,
+        vocab_size=20,
+        num_local_experts=4,
+    )
+    module = transformers.MixtralForCausalLM._from_config(
+        made, attn_implementation=attention, experts_implementation="grouped_mm", dtype=torch.bfloat16
+    )
+    real = measure(module, precision="bf16", batch_size=batch_size, seq_len=seq_len)
+    model = sizer.load(made.to_dict(), cls="MixtralForCausalLM")
+    found = model.memory(precision="bf16", attention=attention, batch_size=batch_size, seq_len=seq_len)
+
+    assert found.peaks == real.peaks
+
+
 @pytest.mark.parametrize("what", ["activations", "peak"])
 @pytest.mark.parametrize("name", ["gpt2-small", "llama-3.2-1b"])
 def test_verify_runs_a_small_model_of_the_kind(sizer_cli: Any, name: str, what: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim
 from sizer.core.tree import Leaf, Module
 from sizer.measures.step import ops
-from sizer.measures.step.tape import Node, Storage, Tensor, nbytes
+from sizer.measures.step.tensors import Node, Storage, Tensor, nbytes
 
 if TYPE_CHECKING:
     from sizer.measures.step.run import Run

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from sizer.core.dims import Dim, divide
 from sizer.core.tree import Op
 from sizer.measures.step import modules, ops
-from sizer.measures.step.tape import Tape, Tensor
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Tensor
 
 
 def route(tape: Tape, logits: Tensor, top_k: Dim) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,8 @@ from sizer.core.dims import Dim
 from sizer.core.tree import Module, Op
 from sizer.measures.step import modules, ops
 from sizer.measures.step.parts import sizes_of
-from sizer.measures.step.tape import Tape, Tensor
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Tensor
 
 if TYPE_CHECKING:
     from sizer.measures.step.run import Run

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from sizer.core.dims import Dim
 from sizer.errors import InvalidConfig
 from sizer.measures.step import ops
-from sizer.measures.step.tape import Tape, Tensor
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Tensor
 
 
 def rms_norm(tape: Tape, x: Tensor, weight: Tensor) -> Tensor:

@@ -9,16 +9,14 @@ from sizer.core.dims import Dim, divide
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import experts, latent, modules, ops
+from sizer.measures.step import experts, latent, low_rank, modules, ops
 from sizer.measures.step.again import again_later
 from sizer.measures.step.parts import is_matrix, joined, parts_of, sizes_of, top_k_of
-from sizer.measures.step.tape import Storage, Tape, Tensor, numel
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Storage, Tensor, numel
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
-
-# Of a run of equal layers the first, the second and the last are run; the others are like the second.
-SHOWN = 3
 
 
 class Run:
@@ -35,7 +33,7 @@ class Run:
         checkpointing: bool,
         lora: LoRA | None = None,
         frozen: tuple[str, ...] = (),
-        shown: int = SHOWN,
+        first_alone: bool = True,
         routed: str = "grouped_mm",
         core_again: bool = False,
         offload_activations: bool = False,
@@ -50,7 +48,8 @@ class Run:
         self.checkpointing = checkpointing
         self.lora = lora
         self.frozen = frozen
-        self.shown = shown
+        # Whether the first layer is told from those that are like it, and whether it is yet to come.
+        self.first_alone, self.first = first_alone, True
         self.routed = routed
         # The core of attention runs again in the backward pass (selective checkpointing).
         self.core_again = core_again
@@ -87,24 +86,6 @@ class Run:
         """Whether a parameter is trained: not beside adapters, nor in a frozen part."""
         return self.lora is None and not any(name == p or name.startswith(f"{p}.") for p in self.frozen)
 
-    def adapter(self, path: str, part: str, out: Dim, inp: Dim) -> Tensor:
-        """One matrix of a LoRA; PEFT keeps adapters in fp32."""
-        name = f"{path}.{part}.weight"
-        found = Tensor(Storage(self.tape, 0, name), (out, inp), "fp32")
-        found.needs_grad = True
-        return self.parameters.setdefault(name, found)
-
-    def adapted(self, path: str, x: Tensor, y: Tensor, out: Dim) -> Tensor:
-        """`y + B(A(x)) · scale`, as PEFT's `lora/layer.py` computes it."""
-        assert self.lora is not None
-        tape, rank = self.tape, self.lora.rank
-        dtype = y.dtype
-        a = self.adapter(path, "lora_A", rank, x.shape[-1])
-        b = self.adapter(path, "lora_B", out, rank)
-        x = ops.to(tape, x, a.dtype)
-        y = ops.add(tape, y, ops.scale(tape, self.product(self.product(x, a, rank), b, out)))
-        return ops.to(tape, y, dtype)
-
     def product(self, x: Tensor, weight: Tensor, out: Dim) -> Tensor:
         """x times a matrix, without a bias."""
         weight = self.cast(weight)
@@ -136,7 +117,8 @@ class Run:
         assert weight is not None
         self.tape.module = path
         if self.lora is not None and self.lora.adapts(path):
-            return self.adapted(path, x, self._biased(x, weight, bias, out, transposed), out)
+            plain = self._biased(x, weight, bias, out, transposed)
+            return low_rank.adapted(self, path, x, plain, weight, bias)
         return self._biased(x, weight, bias, out, transposed)
 
     def _biased(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim, transposed: bool) -> Tensor:

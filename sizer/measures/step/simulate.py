@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sizer.core.dims import Dim
@@ -11,9 +11,11 @@ from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.passes import check_positive
 from sizer.measures.step.experts import IMPLEMENTATIONS
-from sizer.measures.step.run import SHOWN, Run
+from sizer.measures.step.layers import blocks, runs_of
+from sizer.measures.step.moments import Moment
+from sizer.measures.step.run import Run
 from sizer.measures.step.tape import Tape
-from sizer.measures.step.whole import blocks, prefill, runs_of, train
+from sizer.measures.step.whole import prefill, train
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
@@ -100,9 +102,8 @@ def step(
     model: Model,
     settings: Settings,
     *,
-    shown: int = SHOWN,
     letters_of: Tape | None = None,
-    watch: Sequence[int] = (),
+    watch: Moment | None = None,
     backward: bool = True,
 ) -> Tape:
     """One training step; over letters it follows the choices of `letters_of`, the run over numbers."""
@@ -113,6 +114,7 @@ def step(
             f"set task to {' or '.join(LOSSES)}"
         )
     tree = described(model, model.tree("transformers"))
+    _check_frozen(model, settings.frozen)
     symbolic = letters_of is not None
     lettered = model.symbolic_tree("transformers") if symbolic else None
     found = blocks(tree)
@@ -129,7 +131,7 @@ def step(
         checkpointing=settings.checkpointing,
         lora=settings.lora,
         frozen=settings.frozen,
-        shown=shown,
+        first_alone=backward,
         routed=settings.experts,
         core_again=settings.selective,
         offload_activations=settings.offload == "activations",
@@ -154,6 +156,18 @@ def infer(model: Model, settings: Settings, precision: str) -> Dim:
     )
     prefill(run, tree, [runs_of(block) for block in blocks(tree)])
     return tape.peaks["forward"].n_bytes
+
+
+def _check_frozen(model: Model, frozen: Iterable[str]) -> None:
+    """Refuse parts to freeze that the model has not, and single layers, which stand for each other."""
+    if not frozen:
+        return
+    names = {row.name.partition(".{}")[0] for row in model.rows("transformers")}
+    known = {name.rsplit(".", n)[0] for name in names for n in range(name.count(".") + 1)}
+    for part in frozen:
+        if part not in known:
+            hint = f"parts are {', '.join(sorted(known))}; of layers, all or none"
+            raise UnknownName("module to freeze", part, sorted(known), hint=hint)
 
 
 def described(model: Model, tree: Module) -> Module:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sizer.core.dims import Dim
 from sizer.measures.step.ops.views import higher, in_order, view
-from sizer.measures.step.tape import Shape, Tape, Tensor, dense, steps
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Shape, Tensor, dense, steps
 
 
 def _like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:
     """The layout of an elementwise result: that of its operands, the first of which decides."""
     if tape.symbolic or all(operand.strides is None for operand in operands):
         return None
+    return _laid(shape, tuple((operand.shape, operand.strides) for operand in operands))
+
+
+@lru_cache(maxsize=1 << 12)
+def _laid(shape: Shape, operands: tuple[tuple[Shape, Shape | None], ...]) -> Shape | None:
     rank = len(shape)
     laid = []
-    for operand in operands:
-        pad = rank - len(operand.shape)
-        own = operand.strides or steps(operand.shape)
+    for own_shape, strides in operands:
+        pad = rank - len(own_shape)
+        own = strides or steps(own_shape)
         laid.append(
             [0] * pad
             + [
                 0 if n == 1 and shape[pad + i] != 1 else s
-                for i, (n, s) in enumerate(zip(operand.shape, own, strict=True))
+                for i, (n, s) in enumerate(zip(own_shape, own, strict=True))
             ]
         )
     perm = list(range(rank - 1, -1, -1))
@@ -33,11 +41,11 @@ def _like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:
                 at = j
             elif order < 0:
                 break
-    strides, step = [0] * rank, 1
+    steps_of, step = [0] * rank, 1
     for axis in perm:
-        strides[axis] = step
+        steps_of[axis] = step
         step *= shape[axis]
-    return in_order(shape, tuple(strides))
+    return in_order(shape, tuple(steps_of))
 
 
 def _compare(a: int, b: int, shape: Shape, laid: list[list[Dim]]) -> int:
@@ -62,6 +70,8 @@ def map_of(tape: Tape, op: str, x: Tensor, dtype: str = "") -> Tensor:
 
 def zipped(tape: Tape, op: str, a: Tensor, b: Tensor) -> Tensor:
     """An elementwise result of two tensors of which the second may be smaller, without a graph."""
+    if a.shape == b.shape and a.strides is b.strides is None:
+        return tape.new(op, a.shape, a.dtype if a.dtype == b.dtype else higher(a, b))
     shape = a.shape if len(a.shape) >= len(b.shape) else b.shape
     if a.shape != b.shape and len(a.shape) == len(b.shape):
         shape = tuple(y if x == 1 else x for x, y in zip(a.shape, b.shape, strict=True))

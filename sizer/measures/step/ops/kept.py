@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sizer.measures.step.ops.elementwise import unary
 from sizer.measures.step.ops.views import transposed, view
-from sizer.measures.step.tape import BYTES, Shape, Storage, Tape, Tensor, numel
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import BYTES, Shape, Storage, Tensor, numel
 
 
 def layer_norm(tape: Tape, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

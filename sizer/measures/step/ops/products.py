@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from sizer.core.dims import Dim
 from sizer.measures.step.ops.views import reshape, view
-from sizer.measures.step.tape import Shape, Tape, Tensor
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Shape, Tensor
 
 
 def mm(tape: Tape, x: Tensor, weight: Tensor, out: Dim, *, op: str = "linear", turned: bool = True) -> Tensor:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sizer.core.dims import Dim
-from sizer.measures.step.tape import Shape, Tape, Tensor, steps
+from sizer.measures.step.tape import Tape
+from sizer.measures.step.tensors import Shape, Tensor, steps
 
 
 def higher(*tensors: Tensor) -> str:
     """The type that an op of several tensors computes in."""
-    for dtype in ("fp32", "bf16", "fp16"):
-        if any(tensor.dtype == dtype for tensor in tensors):
-            return dtype
-    return tensors[0].dtype
+    dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) == 1:
+        return tensors[0].dtype
+    return next((dtype for dtype in ("fp32", "bf16", "fp16") if dtype in dtypes), tensors[0].dtype)
 
 
 def view(x: Tensor, shape: Shape, strides: Shape | None) -> Tensor:
