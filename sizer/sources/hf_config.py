@@ -17,7 +17,15 @@ from sizer.core.config import Config
 from sizer.core.dims import MAX_SIZE
 from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, shown
 from sizer.sources.json_text import MAX_KEYS
-from sizer.sources.model_types import ENDINGS, classes_of, named_class, own_classes, own_code_type
+from sizer.sources.model_types import (
+    ENDINGS,
+    classes_of,
+    ending_of,
+    named_class,
+    own_classes,
+    own_code_type,
+    part_of_class,
+)
 from sizer.sources.model_types import model_type_of_class as model_type_of_class
 from sizer.sources.model_types import record_of as record_of
 from sizer.sources.model_types import usual_class as usual_class
@@ -30,7 +38,7 @@ from sizer.sources.values import ALIASES
 MAX_LAYERS = 100_000
 
 # Tasks whose head has no labels, whatever the file says of them.
-_WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "pretraining", "image_text"))
+_WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "image_text"))
 
 
 class HFConfig(Mapping[str, Any]):
@@ -130,9 +138,9 @@ class HFConfig(Mapping[str, Any]):
         for task, classes in self._record.get("classes", {}).items():
             if self.cls in classes and task != "pretraining":
                 return str(task)
-        for ending in sorted(ENDINGS, key=len, reverse=True):
-            if self.cls.endswith(ending) and not (ending == "Model" and self.own_class):
-                return ENDINGS[ending]
+        ending = ending_of(self.cls)
+        if ending and not (ending == "Model" and self.own_class):
+            return ENDINGS[ending]
         if self.own_class:
             raise BadInput(
                 f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
@@ -254,10 +262,10 @@ class HFConfig(Mapping[str, Any]):
             if name in given or name in found or name == "layout":
                 continue
             spellings = (*ALIASES.get(name, ()), name)
-            # The words of the model type itself; another tool's only for what it has no word for.
-            known = [s for s in spellings if s in self._defaults or s in self._aliases]
-            present = [s for s in known if self.given(s)] or known
-            present = present or [s for s in spellings if self.given(s)]
+            # The first word of the model type itself, since a later one may mean something else in it
+            # (`block_size` of sparse attention); another tool's only for what it has no word for.
+            known = [s for s in spellings if s in self._defaults or s in self._aliases][:1]
+            present = known or [s for s in spellings if self.given(s)]
             if present:
                 value = self[present[0]]
                 if value is not None:
@@ -297,4 +305,6 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
     record = record_of(own_code_type(model_type, named, values) or model_type)
     if not isinstance(named, str) or not named:
         named = usual_class(record)
-    return HFConfig(values, record, named, name)
+    whole = HFConfig(values, record, named, name)
+    part = part_of_class(named, record)
+    return whole.nested(part) if part else whole

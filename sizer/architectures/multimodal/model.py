@@ -158,8 +158,10 @@ def tied(hf: HFConfig, text: HFConfig) -> bool:
     """
     if "tie_word_embeddings" not in hf:
         return False
+    if hf.given("tie_word_embeddings") or hf.saved_by_transformers_5:
+        return bool(hf["tie_word_embeddings"])
     early = str(hf.get("transformers_version", "")).startswith("4.")
-    if not hf.given("tie_word_embeddings") and (early or text.given("tie_word_embeddings")):
+    if early or text.given("tie_word_embeddings"):
         return bool(text.get("tie_word_embeddings", False))
     return bool(hf["tie_word_embeddings"])
 
