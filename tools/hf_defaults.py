@@ -88,6 +88,8 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
     if aliases:
         found["aliases"] = aliases
     nested: dict[str, Any] = {}
+    # Parts that are of this type, whatever a file calls them.
+    fixed: list[str] = []
     specs = config.sub_configs_defaults
     for key in {**config.sub_configs, **specs}:
         spec = specs.get(key)
@@ -97,6 +99,7 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
             nested[key] = (spec.model_type if spec else "") or ""
         elif registered or sub in above:
             nested[key] = getattr(sub, "model_type", "")
+            fixed.append(key)
         else:
             nested[key] = describe_class(sub, above | {config})
         # What the whole model assumes of a part that the file leaves out.
@@ -104,6 +107,8 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
             found["defaults"][key] = plain(spec.init_kwargs)
     if nested:
         found["nested"] = nested
+    if fixed:
+        found["fixed"] = fixed
     return found
 
 

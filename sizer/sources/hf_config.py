@@ -225,7 +225,8 @@ class HFConfig(Mapping[str, Any]):
             record: Mapping[str, Any] = declared
         else:
             fallback = model_type or (declared if isinstance(declared, str) else "")
-            wanted = str(values.get("model_type") or fallback)
+            fixed = key in self._record.get("fixed", ())
+            wanted = str(declared if fixed else values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
             if fallback and key in record.get("nested", {}):
                 # Older files give a part the type of a whole, which has such a part itself.
@@ -256,7 +257,12 @@ class HFConfig(Mapping[str, Any]):
         Each field not given is looked up under its own name and those of `ALIASES`, the file
         before the defaults; one that is nowhere, or null, is left to the configuration to derive.
         """
-        found: dict[str, Any] = {"task": self.task, "n_labels": self.n_labels}
+        # Asked for where they are needed: a class may be one whose name says no task.
+        found: dict[str, Any] = {}
+        if "task" not in given:
+            found["task"] = self.task
+        if "n_labels" not in given:
+            found["n_labels"] = self.n_labels
         for field in fields(config):
             name = field.name
             if name in given or name in found or name == "layout":
