@@ -126,10 +126,12 @@ class HFConfig(Mapping[str, Any]):
         return any(spelling in self.values_in_file for spelling in (key, *self._spellings(key)))
 
     def _spellings(self, key: str) -> Iterator[str]:
-        if key in self._aliases:
-            yield self._aliases[key]
-        for alias, target in self._aliases.items():
-            if target == key:
+        """The other names of a key: the one that transformers maps it to, and what else it maps there."""
+        target = self._aliases.get(key, key)
+        if target != key:
+            yield target
+        for alias, mapped in self._aliases.items():
+            if mapped == target and alias != key:
                 yield alias
 
     @property

@@ -51,18 +51,15 @@ def _mistral4(hf: HFConfig) -> Reading:
 
 
 def _deepseek_v32(hf: HFConfig) -> Reading:
-    more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
-    return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False, **more)
+    return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False)
 
 
 def _glm_moe_dsa(hf: HFConfig) -> Reading:
-    more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
     return _read(
         hf,
         hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]),
         mlp_bias=False,
         indexers=indexers(hf),
-        **more,
     )
 
 
