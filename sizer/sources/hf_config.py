@@ -259,12 +259,8 @@ class HFConfig(Mapping[str, Any]):
         Each field not given is looked up under its own name and those of `ALIASES`, the file
         before the defaults; one that is nowhere, or null, is left to the configuration to derive.
         """
-        # Asked for where they are needed: a class may be one whose name says no task.
-        found: dict[str, Any] = {}
-        if "task" not in given:
-            found["task"] = self.task
-        if "n_labels" not in given:
-            found["n_labels"] = self.n_labels
+        # Asked for only where it is needed: the name of a class may say no task.
+        found: dict[str, Any] = {key: getattr(self, key) for key in ("task", "n_labels") if key not in given}
         for field in fields(config):
             name = field.name
             if name in given or name in found or name == "layout":
@@ -279,21 +275,6 @@ class HFConfig(Mapping[str, Any]):
                 if value is not None:
                     found[name] = value
         return {**found, **given}
-
-
-def language_model(hf: HFConfig, model_type: str) -> HFConfig:
-    """The configuration of a multimodal model's language model, for a class that is that alone.
-
-    Its keys stand in `text_config`, or in the file itself where there is none.
-    """
-    known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
-    if hf.cls not in known:
-        raise UnknownName(
-            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
-        )
-    if hf["text_config"] is None:
-        return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
-    return hf.nested("text_config", model_type)
 
 
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
-from functools import cache
 from typing import Any
 
 from sizer.core.config import LETTERS, Config, letter
@@ -105,11 +104,15 @@ def canonical(key: str, config: type[Config]) -> str:
     raise UnknownKey(f"{subject} has no field {clip(key)!r}; it has {', '.join(known)}")
 
 
-@cache
+_NAMES: dict[type, tuple[dict[str, Field[Any]], dict[str, str]]] = {}
+
+
 def _names(config: type[Config]) -> tuple[dict[str, Field[Any]], dict[str, str]]:
     """The fields of a configuration by name, and their names by letter."""
-    known = {field.name: field for field in fields(config)}
-    return known, {letter(config, name): name for name in known}
+    if config not in _NAMES:
+        known = {field.name: field for field in fields(config)}
+        _NAMES[config] = known, {letter(config, name): name for name in known}
+    return _NAMES[config]
 
 
 def validated(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_transformers_rows import name_of, test_a_class_is_what_transformers_builds as is_as_built
+from test_transformers_rows import name_of
+from test_transformers_rows import test_a_class_is_what_transformers_builds as is_as_built
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "transformers-drawn.jsonl.gz"
 ROWS: list[dict[str, Any]] = [

@@ -16,6 +16,8 @@ from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
 from sizer.core.tree import Axis, Leaf, Module
+from sizer.errors import UnknownName
+from sizer.sources.model_types import classes_of, record_of
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -148,6 +150,19 @@ def text_of(hf: HFConfig, model_type: str) -> HFConfig:
     if hf.given("text_config"):
         return hf.nested("text_config")
     return hf.as_type(model_type)
+
+
+def language_model(hf: HFConfig, model_type: str) -> HFConfig:
+    """The configuration of a multimodal model's language model, for a class that is that alone.
+
+    Its keys stand in `text_config`, or in the file itself where there is none.
+    """
+    known = classes_of(record_of(model_type))
+    if hf.cls not in known:
+        raise UnknownName(
+            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
+        )
+    return hf.as_type(model_type) if hf["text_config"] is None else hf.nested("text_config", model_type)
 
 
 def tied(hf: HFConfig, text: HFConfig) -> bool:
