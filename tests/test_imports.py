@@ -38,6 +38,12 @@ def test_a_preset_of_a_model_type_imports_nothing_heavy() -> None:
     assert loaded_by("import sizer; sizer.load('qwen3-30b-a3b').count()") == set()
 
 
+def test_a_config_json_imports_nothing_heavy() -> None:
+    path = ROOT / "tests" / "fixtures" / "configs" / "llama-3.1-8b-instruct.json"
+
+    assert loaded_by(f"from sizer.cli import main\nmain(['count', {str(path)!r}, '-q'])") == set()
+
+
 @pytest.mark.parametrize("quant", ["nf4", "q4_k_m"])
 def test_size_imports_nothing_heavy(quant: str) -> None:
     assert (

@@ -80,14 +80,17 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
         if default is dataclasses.MISSING:
             has_factory = field.default_factory is not dataclasses.MISSING
             default = field.default_factory() if has_factory else None
-        if NO_SIZE.search(field.name) and not SIZE.search(field.name):
+        if not may_size(field.name):
             found["ignored"].append(field.name)
         else:
             found["defaults"][field.name] = plain(default)
-    aliases = {a: b for a, b in config.attribute_map.items() if not NO_SIZE.search(a)}
+    # By either name: XLNet calls its vocabulary `n_token`.
+    aliases = {a: b for a, b in config.attribute_map.items() if may_size(a) or may_size(b)}
     if aliases:
         found["aliases"] = aliases
     nested: dict[str, Any] = {}
+    # Parts that are of this type, whatever a file calls them.
+    fixed: list[str] = []
     specs = config.sub_configs_defaults
     for key in {**config.sub_configs, **specs}:
         spec = specs.get(key)
@@ -97,6 +100,7 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
             nested[key] = (spec.model_type if spec else "") or ""
         elif registered or sub in above:
             nested[key] = getattr(sub, "model_type", "")
+            fixed.append(key)
         else:
             nested[key] = describe_class(sub, above | {config})
         # What the whole model assumes of a part that the file leaves out.
@@ -104,7 +108,14 @@ def describe_class(config: type, above: set[type]) -> dict[str, Any]:
             found["defaults"][key] = plain(spec.init_kwargs)
     if nested:
         found["nested"] = nested
+    if fixed:
+        found["fixed"] = fixed
     return found
+
+
+def may_size(key: str) -> bool:
+    """Whether the value of a key may change the size of a model."""
+    return not NO_SIZE.search(key) or bool(SIZE.search(key))
 
 
 def classes(model_type: str) -> dict[str, list[str]]:

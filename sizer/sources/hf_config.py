@@ -17,7 +17,15 @@ from sizer.core.config import Config
 from sizer.core.dims import MAX_SIZE
 from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, shown
 from sizer.sources.json_text import MAX_KEYS
-from sizer.sources.model_types import ENDINGS, classes_of, named_class, own_classes, own_code_type
+from sizer.sources.model_types import (
+    ENDINGS,
+    classes_of,
+    ending_of,
+    named_class,
+    own_classes,
+    own_code_type,
+    part_of_class,
+)
 from sizer.sources.model_types import model_type_of_class as model_type_of_class
 from sizer.sources.model_types import record_of as record_of
 from sizer.sources.model_types import usual_class as usual_class
@@ -30,7 +38,7 @@ from sizer.sources.values import ALIASES
 MAX_LAYERS = 100_000
 
 # Tasks whose head has no labels, whatever the file says of them.
-_WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "pretraining", "image_text"))
+_WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "image_text"))
 
 
 class HFConfig(Mapping[str, Any]):
@@ -118,10 +126,12 @@ class HFConfig(Mapping[str, Any]):
         return any(spelling in self.values_in_file for spelling in (key, *self._spellings(key)))
 
     def _spellings(self, key: str) -> Iterator[str]:
-        if key in self._aliases:
-            yield self._aliases[key]
-        for alias, target in self._aliases.items():
-            if target == key:
+        """The other names of a key: the one that transformers maps it to, and what else it maps there."""
+        target = self._aliases.get(key, key)
+        if target != key:
+            yield target
+        for alias, mapped in self._aliases.items():
+            if mapped == target and alias != key:
                 yield alias
 
     @property
@@ -130,9 +140,9 @@ class HFConfig(Mapping[str, Any]):
         for task, classes in self._record.get("classes", {}).items():
             if self.cls in classes and task != "pretraining":
                 return str(task)
-        for ending in sorted(ENDINGS, key=len, reverse=True):
-            if self.cls.endswith(ending) and not (ending == "Model" and self.own_class):
-                return ENDINGS[ending]
+        ending = ending_of(self.cls)
+        if ending and not (ending == "Model" and self.own_class):
+            return ENDINGS[ending]
         if self.own_class:
             raise BadInput(
                 f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
@@ -218,7 +228,8 @@ class HFConfig(Mapping[str, Any]):
             record: Mapping[str, Any] = declared
         else:
             fallback = model_type or (declared if isinstance(declared, str) else "")
-            wanted = str(values.get("model_type") or fallback)
+            fixed = key in self._record.get("fixed", ())
+            wanted = str(declared if fixed else values.get("model_type") or fallback)
             record = declared if isinstance(declared, Mapping) else record_of(wanted)
             if fallback and key in record.get("nested", {}):
                 # Older files give a part the type of a whole, which has such a part itself.
@@ -249,36 +260,22 @@ class HFConfig(Mapping[str, Any]):
         Each field not given is looked up under its own name and those of `ALIASES`, the file
         before the defaults; one that is nowhere, or null, is left to the configuration to derive.
         """
-        found: dict[str, Any] = {"task": self.task, "n_labels": self.n_labels}
+        # Asked for only where it is needed: the name of a class may say no task.
+        found: dict[str, Any] = {key: getattr(self, key) for key in ("task", "n_labels") if key not in given}
         for field in fields(config):
             name = field.name
             if name in given or name in found or name == "layout":
                 continue
             spellings = (*ALIASES.get(name, ()), name)
-            # The words of the model type itself; another tool's only for what it has no word for.
-            known = [s for s in spellings if s in self._defaults or s in self._aliases]
-            present = [s for s in known if self.given(s)] or known
-            present = present or [s for s in spellings if self.given(s)]
+            # The first word of the model type itself, since a later one may mean something else in it
+            # (`block_size` of sparse attention); another tool's only for what it has no word for.
+            known = [s for s in spellings if s in self._defaults or s in self._aliases][:1]
+            present = known or [s for s in spellings if self.given(s)]
             if present:
                 value = self[present[0]]
                 if value is not None:
                     found[name] = value
         return {**found, **given}
-
-
-def language_model(hf: HFConfig, model_type: str) -> HFConfig:
-    """The configuration of a multimodal model's language model, for a class that is that alone.
-
-    Its keys stand in `text_config`, or in the file itself where there is none.
-    """
-    known = [cls for classes in record_of(model_type)["classes"].values() for cls in classes]
-    if hf.cls not in known:
-        raise UnknownName(
-            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
-        )
-    if hf["text_config"] is None:
-        return HFConfig(hf.values_in_file, record_of(model_type), hf.cls, hf.name)
-    return hf.nested("text_config", model_type)
 
 
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:
@@ -298,4 +295,6 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
     record = record_of(own_code_type(model_type, named, values) or model_type)
     if not isinstance(named, str) or not named:
         named = usual_class(record)
-    return HFConfig(values, record, named, name)
+    whole = HFConfig(values, record, named, name)
+    part = part_of_class(named, record)
+    return whole.nested(part) if part else whole

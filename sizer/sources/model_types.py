@@ -41,6 +41,7 @@ ENDINGS = {
     "ForMultimodalAutoencoding": "multimodal_autoencoding",
     "Model": "base",
 }
+_LONGEST_FIRST = sorted(ENDINGS, key=len, reverse=True)
 # The task of a file that names no class: what people mean by "the model".
 _USUAL = (
     "causal",
@@ -54,6 +55,20 @@ _USUAL = (
     "pretraining",
     "base",
 )
+
+
+def ending_of(cls: str) -> str:
+    """What the name of a class ends in, where that says what stands on top of the model.
+
+    >>> ending_of("BertForMaskedLM"), stem_of("BertForMaskedLM")
+    ('ForMaskedLM', 'Bert')
+    """
+    return next((ending for ending in _LONGEST_FIRST if cls.endswith(ending)), "")
+
+
+def stem_of(cls: str) -> str:
+    """The name of a class without what it ends in."""
+    return cls.removesuffix(ending_of(cls))
 
 
 def record_of(model_type: str) -> Mapping[str, Any]:
@@ -121,6 +136,16 @@ def _instead() -> dict[str, list[dict[str, Any]]]:
             for name in record["instead_of"]:
                 found.setdefault(name, []).append(record)
     return found
+
+
+def part_of_class(cls: str, record: Mapping[str, Any]) -> str:
+    """The nested configuration of a class that is a part alone, as `Llama4TextModel` of a Llama 4."""
+    known = classes_of(record)
+    if cls in known:
+        return ""
+    stem, stems = stem_of(cls).lower(), {stem_of(one).lower() for one in known}
+    parts = ((key, key.removesuffix("_config")) for key in record.get("nested", {}))
+    return next((key for key, part in parts if any(stem == one + part for one in stems)), "")
 
 
 def own_classes(values: Mapping[str, Any]) -> dict[str, str]:

@@ -28,6 +28,8 @@ ALWAYS_KNOWN = (
     "stage_names",
     "tokenizer_class",
     "is_decoder",
+    # What transformers works out from the encoder.
+    "cross_attention_hidden_size",
     "rope_theta",
     "rope_scaling",
     "output_attentions",

@@ -1,6 +1,6 @@
 """The presets: models whose sizes are public, one TOML file a family.
 
-Presets that ship with the package were validated in CI, so reading one needs no pydantic.
+Presets that ship with the package were validated in CI, so reading one checks them no more.
 """
 
 from __future__ import annotations

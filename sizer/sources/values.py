@@ -6,9 +6,8 @@ Names are accepted in any spelling of the field's tools; inside there is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import Field, fields
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from sizer.core.config import LETTERS, Config, letter
@@ -94,9 +93,7 @@ def canonical(key: str, config: type[Config]) -> str:
     >>> canonical("n_embd", GPT2Config), canonical("D", GPT2Config)
     ('d_model', 'd_model')
     """
-    known = {field.name: letter(config, field.name) for field in fields(config)}
-    # Of fields that share a letter (the number of layers, and what each of them is) the first is the size.
-    by_letter = {code: name for name, code in reversed(known.items())}
+    known, by_letter = _names(config)
     for name in (key, by_letter.get(key, ""), canonical_name(key)):
         if name in known:
             return name
@@ -107,19 +104,31 @@ def canonical(key: str, config: type[Config]) -> str:
     raise UnknownKey(f"{subject} has no field {clip(key)!r}; it has {', '.join(known)}")
 
 
+_NAMES: dict[type, tuple[dict[str, Field[Any]], dict[str, str]]] = {}
+
+
+def _names(config: type[Config]) -> tuple[dict[str, Field[Any]], dict[str, str]]:
+    """The fields of a configuration by name, and their names by letter."""
+    if config not in _NAMES:
+        known = {field.name: field for field in fields(config)}
+        # Of fields that share a letter (the number of layers, and what each of them is) the first is the size.
+        _NAMES[config] = known, {letter(config, name): name for name in reversed(known)}
+    return _NAMES[config]
+
+
 def validated(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
     """Fields of a configuration from outside data, each checked against its type.
 
     Symbols and arrays come from Python, not from a file, and pass as they are.
     """
-    by_name = {field.name: field for field in fields(config)}
+    by_name, _ = _names(config)
     result: dict[str, Any] = {}
     for key, value in given.items():
         name = canonical(key, config)
         if name in result:
             raise InvalidConfig(f"{name} is given twice, once as {clip(key)!r}")
         result[name] = _value(by_name[name], value)
-    missing = [f.name for f in fields(config) if _required(f) and f.name not in result]
+    missing = [name for name, field in by_name.items() if name not in result and _required(field)]
     if missing:
         raise InvalidConfig(f"{config.__name__.removesuffix('Config')} needs {', '.join(missing)}")
     return result
@@ -127,8 +136,8 @@ def validated(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
 
 def well_formed(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
     """Fields of a configuration that need no check, with lists in the form of their kind."""
-    kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(config)}
-    return {name: _formed(kinds[name], value) for name, value in given.items()}
+    by_name, _ = _names(config)
+    return {name: _formed(_kind(by_name[name]), value) for name, value in given.items()}
 
 
 def _formed(kind: str, value: Any) -> Any:
@@ -201,67 +210,62 @@ def parse_value(text: str) -> Any:
 
 
 def _required(field: Field[Any]) -> bool:
-    from dataclasses import MISSING
-
     return field.default is MISSING
 
 
+def _kind(field: Field[Any]) -> str:
+    """The type of a field, as its file has it, whether or not it may be null."""
+    return str(field.type).removesuffix(" | None")
+
+
 def _value(field: Field[Any], value: Any) -> Any:
-    kind = str(field.type)
-    if value is None and ("None" in kind or field.default is None):
+    kind = _kind(field)
+    if value is None and ("None" in str(field.type) or field.default is None):
         return None
     if hasattr(value, "dtype") or hasattr(value, "free_symbols") or hasattr(value, "terms"):
         return value
     if isinstance(value, Pattern):
         return value
-    if isinstance(value, PerLayer):
-        return PerLayer(tuple(_check(_adapters()["sizes"], field, list(value.values))))
-    if kind.removesuffix(" | None") == "Part":
+    if kind == "Part":
         return value._replace(given=validated(value.given, value.kind))
-    base = kind.removesuffix(" | None")
-    adapter = _adapters().get(base)
-    if base == "Pattern":
-        return Pattern(tuple(_check(_adapters()["words"], field, value)))
-    if base == "PerLayer":
-        return PerLayer(tuple(_check(_adapters()["sizes"], field, value)))
-    return _check(adapter, field, value) if adapter else value
+    if isinstance(value, PerLayer):
+        # What is one size in most models may differ from layer to layer.
+        kind, value = "PerLayer", value.values
+    if kind not in _RULES:
+        return value
+    is_right, rule = _RULES[kind]
+    if not is_right(value):
+        raise InvalidConfig(f"{field.name} = {clip(repr(value))} is not {rule}")
+    if kind == "Pattern":
+        return Pattern(tuple(value))
+    return PerLayer(tuple(value)) if kind == "PerLayer" else value
 
 
-_RULES = {
-    "Dim": "a whole number",
-    "bool": "true or false",
-    "str": "a word",
-    "int": "a whole number",
-    "Pattern": "a list of words, one a layer",
-    "PerLayer": "a list of whole numbers, one a layer",
-}
-
-
-def _check(adapter: Any, field: Field[Any], value: Any) -> Any:
-    from pydantic import ValidationError
-
-    try:
-        return adapter.validate_python(value)
-    except ValidationError:
-        rule = _RULES.get(str(field.type).removesuffix(" | None"), "of its type")
-        raise InvalidConfig(f"{field.name} = {clip(repr(value))} is not {rule}") from None
-
-
-@cache
-def _adapters() -> dict[str, Any]:
-    """One pydantic validator a kind of field, strict: no number from a text or a boolean."""
-    from typing import Annotated
-
-    from pydantic import Field as Constraint
-    from pydantic import TypeAdapter
-
+def _is_size(value: Any) -> bool:
     # The smallest allowed value differs by field, so the configuration itself checks it.
-    size = Annotated[int, Constraint(strict=True, le=MAX_SIZE * 1000, ge=-MAX_SIZE * 1000)]
-    return {
-        "Dim": TypeAdapter(size),
-        "int": TypeAdapter(size),
-        "bool": TypeAdapter(Annotated[bool, Constraint(strict=True)]),
-        "str": TypeAdapter(Annotated[str, Constraint(strict=True, max_length=200)]),
-        "words": TypeAdapter(Annotated[list[str], Constraint(max_length=100_000)]),
-        "sizes": TypeAdapter(Annotated[list[size | None], Constraint(max_length=100_000)]),
-    }
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_SIZE * 1000
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) <= MAX_ENTRIES
+
+
+def _are_sizes(value: Any) -> bool:
+    return _is_list(value) and all(entry is None or _is_size(entry) for entry in value)
+
+
+# No list in a configuration has as many entries, and no word as many letters.
+MAX_ENTRIES = 100_000
+MAX_LETTERS = 200
+# What a value of each kind of field has to be: no number is read from a text or a boolean.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "Dim": (_is_size, "a whole number"),
+    "int": (_is_size, "a whole number"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "str": (lambda value: isinstance(value, str) and len(value) <= MAX_LETTERS, "a word"),
+    "Pattern": (
+        lambda value: _is_list(value) and all(isinstance(entry, str) for entry in value),
+        "a list of words, one a layer",
+    ),
+    "PerLayer": (_are_sizes, "a list of whole numbers, one a layer"),
+}

@@ -70,7 +70,9 @@ def apertus(c: ApertusConfig) -> Module:
     if c.act == "xielu":
         slopes = (Param("alpha_p", (one,)), Param("alpha_n", (one,)), buffer("beta"), buffer("eps"))
         mlp = _before_last(mlp, Module("act_fn", slopes))
-    head = c if c.n_outputs is None else replace(c, vocab_size=c.n_outputs)
+    # A tied head has the rows of the table.
+    own_rows = c.n_outputs is not None and not c.tie_embeddings
+    head = replace(c, vocab_size=c.n_outputs) if own_rows else c
     return with_head(head, _parts(c, attention(c), mlp))
 
 

@@ -63,9 +63,10 @@ def _sizes(stack: str, hf: HFConfig) -> dict[str, Any]:
 
 
 def _patch_width(hf: HFConfig, encoder: HFConfig, model: HFConfig) -> Any:
-    """Width of a patch from the encoder; `None` where the global model takes it as it is."""
-    if model.given("encoder_cross_output_size"):
-        return model["encoder_cross_output_size"]
+    """Width of a patch from the encoder; `None` where the global model takes it as it is.
+
+    It follows from the other sizes, whatever `encoder_cross_output_size` says.
+    """
     width = whole(encoder, "hidden_size") * whole(hf, "cross_attn_k")
     return None if width == model["hidden_size"] else width
 

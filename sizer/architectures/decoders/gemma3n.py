@@ -252,12 +252,10 @@ ARCHITECTURES = {"gemma3n": Architecture(Gemma3nConfig, gemma3n)}
 def layer_kinds(types: tuple[str, ...], n_shared: int) -> Pattern:
     """The kind of each layer; the last `n_shared` use the keys and values of earlier ones."""
     first_shared = len(types) - n_shared
-    return Pattern(
-        tuple(
-            ("window" if kind == SLIDING else "full") + ("_shared" if i >= first_shared else "")
-            for i, kind in enumerate(types)
-        )
-    )
+    if first_shared < 0:
+        raise InvalidConfig(f"num_kv_shared_layers = {n_shared} is more than the {len(types)} layers")
+    seen = ("window" if kind == SLIDING else "full" for kind in types)
+    return Pattern(tuple(kind + "_shared" * (i >= first_shared) for i, kind in enumerate(seen)))
 
 
 def rotary_width_of(hf: HFConfig, kind: str, d_head: int) -> int:

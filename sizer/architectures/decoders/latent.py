@@ -191,8 +191,11 @@ def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:
 
 
 def rotary_part(hf: HFConfig, head: str = "qk_rope_head_dim", *, default: float | None = None) -> int:
-    """The width over which transformers keeps rotary frequencies: of a head, or of its rotary part."""
-    width: int = hf["head_dim"] if hf.given("head_dim") and hf["head_dim"] else hf[head]
+    """The width over which transformers keeps rotary frequencies, those of `head`.
+
+    A configuration with a latent overwrites `head_dim` with its rotary part, whatever a file says.
+    """
+    width: int = hf[head]
     rotary = rotary_width(hf, width, default=default)
     return width if rotary is None else rotary
 

@@ -42,7 +42,6 @@ class T5GemmaConfig(Config):
     decoder_kinds: Pattern
     window: Dim | None = None
     decoder_window: Dim | None = None
-    d_source: Dim | None = None
     attention_bias: bool = False
     decoder_attention_bias: bool = False
     tie_embeddings: bool = True
@@ -63,7 +62,6 @@ class T5GemmaConfig(Config):
         "decoder_vocab_size": "Vd",
         "decoder_kinds": "M",
         "decoder_window": "Wd",
-        "d_source": "Ds",
         "vision": "vis",
     }
     meanings = {
@@ -76,12 +74,10 @@ class T5GemmaConfig(Config):
         "d_ff_decoder": "hidden width of the decoder's MLP",
         "decoder_vocab_size": "rows of the decoder's embedding",
         "decoder_window": "sliding window of the decoder",
-        "d_source": "width of the states that cross-attention reads",
     }
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        self.derive(d_source=self.d_model)
 
 
 class Stack(NamedTuple):
@@ -132,7 +128,7 @@ def _sides(c: T5GemmaConfig) -> tuple[Stack, Stack]:
     encoder = (c.d_model, c.n_layers, c.n_heads, c.n_kv_heads, c.d_head, c.d_ff, c.vocab_size, c.kinds)
     decoder = (c.d_decoder, c.n_decoder_layers, c.n_decoder_heads, c.n_decoder_kv_heads, c.d_decoder_head)
     rest = (c.d_ff_decoder, c.decoder_vocab_size, c.decoder_kinds, c.decoder_window)
-    source = Axis("source", c.d_source)
+    source = Axis("source", c.d_model)
     return (
         Stack(*encoder, c.window, c.attention_bias),
         Stack(*decoder, *rest, c.decoder_attention_bias, source),

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 def _t5gemma(hf: HFConfig) -> Reading:
     encoder, decoder = hf.nested("encoder"), hf.nested("decoder")
     only = hf.task == "encoder" or (hf.task != "seq2seq" and not hf["is_encoder_decoder"])
-    source = decoder["cross_attention_hidden_size"] if decoder.given("cross_attention_hidden_size") else None
     given = _given(hf, encoder, decoder, every=2)
-    return Reading("t5gemma", {**given, "encoder_only": only, "d_source": source})
+    return Reading("t5gemma", {**given, "encoder_only": only})
 
 
 def _t5gemma2(hf: HFConfig) -> Reading:

@@ -99,7 +99,7 @@ ARCHITECTURES = {"xlm": Architecture(XLMConfig, xlm)}
 
 
 def _xlm(hf: HFConfig) -> Reading:
-    if hf["asm"]:
+    if hf["asm"] and hf.task in ("masked", "causal"):
         raise InvalidConfig(f"{hf.name}: asm = true, an adaptive softmax, is not known; only asm = false")
     several = hf["n_langs"] > 1 and hf["use_lang_emb"]
     summary = "labels" if hf["summary_proj_to_labels"] else "model"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.latent import rotary_part
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.moe.deepseek import DeepseekConfig, kinds_of_mlp
 from sizer.architectures.moe.deepseek_layers import every_nth, indexers
 from sizer.architectures.mtp import layers_in_file
@@ -38,29 +39,27 @@ def _kimi_k2(hf: HFConfig) -> Reading:
 
 
 def _sarvam_mla(hf: HFConfig) -> Reading:
-    # The `head_dim` of its older files means something else.
-    return _read(hf, None, mlp_bias=False, d_rotary=hf["qk_rope_head_dim"])
+    return _read(hf, None, mlp_bias=False)
 
 
 def _mistral4(hf: HFConfig) -> Reading:
-    """Mistral 4: no bias balances the router."""
-    more = {"task": "causal"} if hf.cls.endswith("ForCausalLM") else {}
+    """Mistral 4: no bias balances the router, and positions turn a fraction of the whole head."""
+    more: dict[str, Any] = {"task": "causal"} if hf.cls.endswith("ForCausalLM") else {}
+    d_head, d_rope = hf["qk_nope_head_dim"] + hf["qk_rope_head_dim"], hf["qk_rope_head_dim"]
+    more["d_rotary"] = rotary_width(hf, d_head, default=d_rope / d_head) or d_head
     return _read(hf, None, mlp_bias=False, router_bias=False, stacked=True, **more)
 
 
 def _deepseek_v32(hf: HFConfig) -> Reading:
-    more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
-    return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False, **more)
+    return _read(hf, hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]), mlp_bias=False)
 
 
 def _glm_moe_dsa(hf: HFConfig) -> Reading:
-    more = {"n_experts": hf["num_experts"]} if hf.given("num_experts") else {}
     return _read(
         hf,
         hf.per_layer("mlp_layer_types", hf["num_hidden_layers"]),
         mlp_bias=False,
         indexers=indexers(hf),
-        **more,
     )
 
 

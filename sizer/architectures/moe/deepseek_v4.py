@@ -151,9 +151,12 @@ def _experts(c: DeepseekV4Config, embed: Axis) -> Module:
 def _rotary(c: DeepseekV4Config) -> tuple[Module, ...]:
     if c.layout == "checkpoint":
         return ()
-    half = Axis("rotary", divide(c.d_rotary, 2, names="d_rotary / 2"))
-    names = [f"{kind}_{name}" for kind in ("main", "compress") for name in ("inv_freq", "original_inv_freq")]
-    return (Module("rotary_emb", tuple(buffer(name, half, persistent=False) for name in names)),)
+    tables = (
+        buffer(f"{kind}_{name}", Axis("rotary", divide(width, 2, names="d_rotary / 2")), persistent=False)
+        for kind, width in (("main", c.d_rotary), ("compress", c.d_compress_rotary))
+        for name in ("inv_freq", "original_inv_freq")
+    )
+    return (Module("rotary_emb", tuple(tables)),)
 
 
 # Names of a block in the published files.

@@ -48,6 +48,7 @@ class DeepseekV4Config(Config):
     sparse_per_token: Dim | None = None
     index_per_token: Dim | None = None
     d_rotary: Dim
+    d_compress_rotary: Dim
     mlp_bias: bool = False
     tie_embeddings: bool = False
     act: str = "silu"
@@ -64,6 +65,7 @@ class DeepseekV4Config(Config):
         "n_streams": "M",
         "routers": "Lr",
         "d_rotary": "Dr",
+        "d_compress_rotary": "Dc",
     }
     meanings = {
         "n_output_groups": "groups of heads in the output projection",
@@ -132,7 +134,8 @@ def _deepseek_v4(hf: HFConfig) -> Reading:
             output_lora_rank=hf["o_lora_rank"],
             n_streams=hf["hc_mult"],
             d_ff_expert=hf["moe_intermediate_size"],
-            d_rotary=_rotary_width(hf),
+            d_rotary=_rotary_width(hf, "main"),
+            d_compress_rotary=_rotary_width(hf, "compress"),
         ),
     )
 
@@ -160,10 +163,10 @@ def _router_kinds(hf: HFConfig, n_layers: int) -> tuple[str, ...]:
     return tuple("hash" if kind == "hash_moe" else "moe" for kind in types[:n_layers])
 
 
-def _rotary_width(hf: HFConfig) -> int:
+def _rotary_width(hf: HFConfig, kind: str) -> int:
     """The rotary part of a head, which a file gives as a share of it or as a width."""
-    main = (hf.get("rope_parameters") or {}).get("main")
-    factor = main.get("partial_rotary_factor", 1.0) if isinstance(main, dict) else hf["partial_rotary_factor"]
+    rope = (hf.get("rope_parameters") or {}).get(kind)
+    factor = rope.get("partial_rotary_factor", 1.0) if isinstance(rope, dict) else hf["partial_rotary_factor"]
     if factor is None:
         return int(hf.get("qk_rope_head_dim", hf["head_dim"] * 64 // 512))
     return int(hf["head_dim"] * factor)

@@ -148,14 +148,14 @@ def _dots3_note_text(hf: HFConfig) -> Reading:
             d_ff_shared=hf.get("moe_shared_expert_intermediate_size", hf["shared_experts_intermediate_size"]),
             window=hf["sliding_window"] or hf.get("sliding_window_size", 512),
             mlp_bias=False,
-            d_rotary=_rotary_width(hf, "indexed" if "indexed" in kinds else "full", hf),
+            d_rotary=_rotary_width(hf),
             sliding_heads=sliding["num_attention_heads"],
             sliding_q_lora_rank=sliding["q_lora_rank"],
             sliding_kv_lora_rank=sliding["kv_lora_rank"],
             sliding_nope=sliding["qk_nope_head_dim"],
             sliding_rope=sliding["qk_rope_head_dim"],
             sliding_value=sliding["v_head_dim"],
-            sliding_rotary=_rotary_width(hf, "sliding", sliding),
+            sliding_rotary=_rotary_width(sliding),
         ),
     )
 
@@ -198,11 +198,12 @@ def _mlp_types(hf: HFConfig, n_layers: int) -> list[str]:
     return ["sparse" if i >= first and chosen[i] else "dense" for i in range(n_layers)]
 
 
-def _rotary_width(hf: HFConfig, kind: str, sizes: Any) -> int:
-    rope = hf.get("rope_parameters") or {}
-    factor = rope.get(f"{kind}_attention", {}).get("partial_rotary_factor")
-    rotary: int = sizes["qk_rope_head_dim"]
-    return rotary if factor is None else int(sizes["head_dim"] * factor)
+def _rotary_width(sizes: Any) -> int:
+    """The part of a head that its kind of layer turns.
+
+    transformers works that share out anew from the sizes, whatever a file says.
+    """
+    return int(sizes["head_dim"] * (sizes["qk_rope_head_dim"] / sizes["head_dim"]))
 
 
 HF_READERS = {"dots3_note_text": _dots3_note_text}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import isqrt
 from typing import TYPE_CHECKING
 
+from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.registry import Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide, round_up
@@ -109,13 +110,12 @@ def _qwen4_exp_text(hf: HFConfig) -> Reading:
         every = hf.get("full_attention_interval", 4)
         types = ["linear_attention" if (i + 1) % every else "indexed_attention" for i in range(n_layers)]
     kinds = tuple("linear" if kind == "linear_attention" else "indexed" for kind in types[:n_layers])
-    rope = hf.get("rope_parameters") or {}
     return Reading(
         "qwen4_exp",
         hf.fill(
             Qwen4ExpConfig,
             layers=Pattern(kinds),
-            d_rotary=int(hf["head_dim"] * rope.get("partial_rotary_factor", 1.0)),
+            d_rotary=rotary_width(hf, default=1.0) or hf["head_dim"],
             n_linear_k_heads=hf["linear_num_key_heads"],
             n_linear_v_heads=hf["linear_num_value_heads"],
             d_linear_k=hf["linear_key_head_dim"],

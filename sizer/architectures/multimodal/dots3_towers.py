@@ -236,7 +236,7 @@ def _audio(hf: HFConfig) -> Reading:
         "n_layers": hf["num_hidden_layers"],
         "n_heads": hf["num_attention_heads"],
         "d_ff": hf["intermediate_size"],
-        "d_rotary": rotary_width(hf, default=0.5) or head,
+        "d_rotary": rotary_width(hf, head, default=0.5) or head,
         "d_stem": hf["downsample_hidden_size"],
         "d_joined": hf["conv_output_size"] if hf.given("conv_output_size") else left,
         "d_out": hf["adapter_out_dim"],

@@ -129,7 +129,8 @@ def _channels(c: VQGanConfig, level: int) -> Axis:
 
 
 def _down(c: VQGanConfig, level: int) -> Module:
-    before, attends = max(level - 1, 0), level in c.attending
+    # The first resolution comes from the convolution over the image, of `d_base` channels.
+    before, attends = (1, *c.multiples)[level], level in c.attending
     sampling: Children = ()
     if level < len(c.multiples) - 1:
         sampling = (_conv("downsample.conv", _channels(c, level), _channels(c, level)),)
@@ -138,7 +139,7 @@ def _down(c: VQGanConfig, level: int) -> Module:
 
 
 def _up(c: VQGanConfig, level: int, code: Axis) -> Module:
-    before, attends = min(level + 1, len(c.multiples) - 1), level in c.attending
+    before, attends = (*c.multiples, c.multiples[-1])[level + 1], level in c.attending
     sampling: Children = ()
     if level > 0:
         sampling = (_conv("upsample.conv", _channels(c, level), _channels(c, level)),)
@@ -149,9 +150,9 @@ def _up(c: VQGanConfig, level: int, code: Axis) -> Module:
 def _level(
     c: VQGanConfig, level: int, before: int, count: Dim, code: Axis | None, *, attends: bool
 ) -> Children:
-    """The blocks of a resolution; the first comes from the channels of the one before."""
-    inp, out = _channels(c, before), _channels(c, level)
-    widens = c.multiples[before] != c.multiples[level]
+    """The blocks of a resolution; the first comes from `before` times `d_base` channels."""
+    inp, out = Axis("channels", before * c.d_base), _channels(c, level)
+    widens = before != c.multiples[level]
     first = _resnet(inp, out, code, shortcut=widens)
     blocks = first_and_rest("block", first, _resnet(out, out, code), count)
     if not attends:

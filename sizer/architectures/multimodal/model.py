@@ -16,6 +16,8 @@ from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
 from sizer.core.tree import Axis, Leaf, Module
+from sizer.errors import UnknownName
+from sizer.sources.model_types import classes_of, record_of
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -150,6 +152,19 @@ def text_of(hf: HFConfig, model_type: str) -> HFConfig:
     return hf.as_type(model_type)
 
 
+def language_model(hf: HFConfig, model_type: str) -> HFConfig:
+    """The configuration of a multimodal model's language model, for a class that is that alone.
+
+    Its keys stand in `text_config`, or in the file itself where there is none.
+    """
+    known = classes_of(record_of(model_type))
+    if hf.cls not in known:
+        raise UnknownName(
+            "class", hf.cls, known, hint=f"of {hf.model_type}, the language model alone is known"
+        )
+    return hf.as_type(model_type) if hf["text_config"] is None else hf.nested("text_config", model_type)
+
+
 def tied(hf: HFConfig, text: HFConfig) -> bool:
     """Whether the head is tied: as the whole says, from transformers 5 on.
 
@@ -158,8 +173,10 @@ def tied(hf: HFConfig, text: HFConfig) -> bool:
     """
     if "tie_word_embeddings" not in hf:
         return False
+    if hf.given("tie_word_embeddings") or hf.saved_by_transformers_5:
+        return bool(hf["tie_word_embeddings"])
     early = str(hf.get("transformers_version", "")).startswith("4.")
-    if not hf.given("tie_word_embeddings") and (early or text.given("tie_word_embeddings")):
+    if early or text.given("tie_word_embeddings"):
         return bool(text.get("tie_word_embeddings", False))
     return bool(hf["tie_word_embeddings"])
 

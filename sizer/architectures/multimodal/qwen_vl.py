@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.multimodal.image_text_types import DIFFUSERS
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading, text_of
+from sizer.architectures.multimodal.model import (
+    MultimodalConfig,
+    Places,
+    language_model,
+    multimodal,
+    reading,
+    text_of,
+)
 from sizer.architectures.registry import Architecture, Reading, hf_reader
-from sizer.sources.hf_config import language_model
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig

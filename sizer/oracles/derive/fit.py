@@ -196,11 +196,11 @@ def _rhythms(names: Sequence[str]) -> Iterator[tuple[str, Poly]]:
         for period in range(2, 13):
             for shift in range(period):
                 yield name, floored((symbol(name) + shift) / period)
-    for name, period in permutations(names, 2):
-        yield name, floored(symbol(name) / symbol(period))
-        yield name, raised(symbol(name) / symbol(period))
-    for name, period, offset in permutations(names, 3):
-        yield name, raised((symbol(name) - symbol(offset)) / symbol(period))
+    for name, every in permutations(names, 2):
+        yield name, floored(symbol(name) / symbol(every))
+        yield name, raised(symbol(name) / symbol(every))
+    for name, every, first in permutations(names, 3):
+        yield name, raised((symbol(name) - symbol(first)) / symbol(every))
 
 
 def _counting(series: Series) -> list[str]:

@@ -1,0 +1,28 @@
+"""Configurations drawn at random, and those that showed a fault: what transformers builds from each.
+
+"drawn": one configuration of each text model type, with fields changed at random among the values
+that the type's own classes accept. "found": one that an earlier version read wrongly, in the words
+of its class, which a file may have. All were built by transformers 5.24 and torch 2.13 on the meta
+device on 2026-11-30, and hold what a row of transformers.jsonl.gz holds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_transformers_rows import name_of
+from test_transformers_rows import test_a_class_is_what_transformers_builds as is_as_built
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "transformers-drawn.jsonl.gz"
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in gzip.decompress(FIXTURE.read_bytes()).decode().splitlines()
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_a_class_of_a_drawn_configuration_is_what_transformers_builds(row: dict[str, Any]) -> None:
+    is_as_built(row)
