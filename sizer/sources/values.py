@@ -111,7 +111,7 @@ def _names(config: type[Config]) -> tuple[dict[str, Field[Any]], dict[str, str]]
     """The fields of a configuration by name, and their names by letter."""
     if config not in _NAMES:
         known = {field.name: field for field in fields(config)}
-        # Of fields that share a letter (the number of layers, and what each of them is) the first is the size.
+        # Of fields that share a letter (how many layers, and what each of them is) the first is the size.
         _NAMES[config] = known, {letter(config, name): name for name in reversed(known)}
     return _NAMES[config]
 
