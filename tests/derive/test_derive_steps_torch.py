@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -56,3 +61,17 @@ def test_stages_in_one_list_each_with_its_width_and_length() -> None:
 
     assert found["fixed"] == []
     assert_equal(found, "width**2*(depths_0 + 4*depths_1 + 16*depths_2)")
+
+
+def test_the_same_seed_gives_the_same_answer_in_every_process() -> None:
+    """The order of a set changes with the process; which points are drawn must not."""
+    command = [sys.executable, "-m", "sizer", "derive", "stepping_modules:Divisible", "--json"]
+    folder = str(Path(__file__).parent)
+    answers = [
+        subprocess.run(
+            command, cwd=folder, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert answers[0] == answers[1]

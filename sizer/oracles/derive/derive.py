@@ -97,8 +97,8 @@ class _Derivation:
             wrong = self.at_the_given_values(found)
         for counted in (False, True):
             # The pattern of the given layers is not that of fewer: those arguments stay as given.
-            letters = [n for n in self.begun.structural if self.begun.counted(n) == counted]
-            letters = [n for n in letters if n not in self.space.fixed]
+            letters = [n for n in self.space.free() if n in self.begun.structural]
+            letters = [n for n in letters if self.begun.counted(n) == counted]
             if wrong and letters:
                 self.fix(letters, "few of it are not like the given ones", wrong)
                 found, checked = self.checked(checks)

@@ -56,7 +56,9 @@ class Space:
         `vary`: the arguments to draw, the others keep their base values unless a rule moves them.
         `keep`: rather move others than those.
         """
-        names = [name for name in (self.free() if vary is None else vary) if name not in self.fixed]
+        wanted = self.windows.keys() if vary is None else set(vary)
+        # In one order, whatever the order of a set is: the same seed has to draw the same points.
+        names = [name for name in self.free() if name in wanted]
         point = dict(self.base)
         self._is_far = not self._is_far
         for name in names:
@@ -104,7 +106,7 @@ class Space:
             if isinstance(below, int) and below > 0:
                 point[name] += -point[name] % below
                 return True
-        for name in sorted(own, key=lambda n: -point[n]):
+        for name in sorted(own, key=lambda n: (-point[n], n)):
             start = point[name]
             for step in range(STEPS):
                 point[name] = start + step
