@@ -84,7 +84,11 @@ class Runner:
         """A copy of the package in which one string, the hub's address, is the loopback's."""
         folder = self.scratch / f"patched-{self.peer.name}"
         if not folder.exists():
-            shutil.copytree(environment.packages / self.peer.patched, folder / self.peer.patched)
+            # Addresses of one length, written within a second, would leave the old bytecode believed.
+            without = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(
+                environment.packages / self.peer.patched, folder / self.peer.patched, ignore=without
+            )
             for path in folder.rglob("*.py"):
                 text = path.read_text()
                 if HOST in text:
