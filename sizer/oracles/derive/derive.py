@@ -120,24 +120,22 @@ class _Derivation:
 
     def checked(self, checks: int) -> tuple[list[Derived], Checked]:
         """A formula that holds at that many fresh points; those where one does not hold teach the next."""
+        name = clip(self.builder.target.name)
         for _ in range(REPAIRS):
             found = self.fitted()
             self.look_far(rounded_arguments(found))
             checked = check(found, self.fresh, checks)
             if checked.wrong is None and checked.points < checks:
-                break
+                raise BadInput(
+                    f"{name}: it accepts too few combinations of its arguments: {self.begun.last_refusal}"
+                )
             wrong = checked.wrong or self.wrong_at_an_edge(found)
             if wrong is None:
                 return found, checked
             self.samples.append(wrong)
             self.wanted = DRAWN
-        name = clip(self.builder.target.name)
-        if checked.wrong is None:
-            raise BadInput(
-                f"{name}: it accepts too few combinations of its arguments: {self.begun.last_refusal}"
-            )
         raise BadInput(
-            f"{name}: no expression holds at fresh points: {differing(found, checked.wrong)}; "
+            f"{name}: no expression holds at fresh points: {differing(found, self.samples[-1])}; "
             "fix arguments with --config"
         )
 

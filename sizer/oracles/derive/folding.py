@@ -13,6 +13,8 @@ from sizer.oracles.compare import Found
 from sizer.oracles.derive.expressions import Point, constant
 
 NUMBER = re.compile(r"\d+")
+# Members of one pattern with more different shapes than this follow no rule that is looked for.
+MAX_SHAPES = 64
 
 
 class Sample(NamedTuple):

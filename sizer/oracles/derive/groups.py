@@ -8,11 +8,17 @@ from math import prod
 from sizer.core.poly import Poly
 from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.fit import Fitter
-from sizer.oracles.derive.folding import NUMBER, Derived, Sample, deeply_folded, folded, literal, numbers
+from sizer.oracles.derive.folding import (
+    MAX_SHAPES,
+    NUMBER,
+    Derived,
+    Sample,
+    deeply_folded,
+    folded,
+    literal,
+    numbers,
+)
 from sizer.oracles.derive.stages import staged
-
-# Members of one pattern with more different shapes than this follow no rule that is looked for.
-MAX_CLASSES = 64
 
 
 class Inexpressible(Exception):
@@ -67,7 +73,7 @@ def _by_index(pattern: str, names: list[str], samples: Sequence[Sample], fitter:
                 members.append(name)
                 break
         else:
-            if len(classes) >= MAX_CLASSES:
+            if len(classes) >= MAX_SHAPES:
                 raise Inexpressible(
                     pattern, "its shape changes with its index", _series(present[name], name, 0)
                 )

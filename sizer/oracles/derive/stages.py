@@ -7,11 +7,9 @@ from typing import Any, TypeAlias
 
 from sizer.oracles.derive.expressions import Point
 from sizer.oracles.derive.fit import Fitter
-from sizer.oracles.derive.folding import Derived, Sample, literal, numbers
+from sizer.oracles.derive.folding import MAX_SHAPES, Derived, Sample, literal, numbers
 
 Shape: TypeAlias = tuple[int, ...]
-# More different shapes than this follow no rule that is looked for.
-MAX_STAGES = 64
 
 
 def staged(names: Sequence[str], samples: Sequence[Sample], fitter: Fitter) -> list[Derived] | None:
@@ -41,7 +39,7 @@ def _in_order(
 ) -> list[Derived] | None:
     """The n-th shape of each sample as one class, fitted where no two stages are of one shape."""
     most = max(map(len, occurring))
-    if not 2 <= most <= MAX_STAGES:
+    if not 2 <= most <= MAX_SHAPES:
         return None
     full = [
         (s, order(shapes), shapes)
