@@ -1,10 +1,11 @@
 """Change the code a little, and see whether a test notices.
 
-    python tools/mutate.py --seconds 600 [--seed 1] [sizer/core sizer/measures]
+    python tools/mutate.py --seconds 600 [--seed 1] [--map FILE] [sizer/core sizer/measures]
 
 A sample of small changes (an operator, a comparison, a number, a condition), one at a time, in memory
-alone. Each runs the tests that are named after its module first, then those of all measures. What
-survives is printed; the last line is the score.
+alone. First the tests run once under coverage.py, which says what each test executes; a change then runs
+the tests that execute its line, the fastest of each file in turn, for at most `BUDGET` seconds.
+What survives is printed; the last line is the score. `--map` keeps what the tests execute for the next time.
 """
 
 from __future__ import annotations
@@ -16,26 +17,34 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import os
 import random
 import resource
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.machinery import ModuleSpec
+from itertools import chain, zip_longest
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
-GENERAL = [
-    "tests/test_tree.py",
-    "tests/test_closed_forms.py",
-    "tests/test_depth.py",
-    "tests/measures/test_kv_cache.py",
-    "tests/measures/test_sharding.py",
-    "tests/measures/test_flops.py",
-    "tests/measures/test_memory.py",
-]
+# Tests of other things, which run the core and the measures all the same and take minutes.
+LEFT_OUT = (
+    "derive",
+    "service",
+    "hub",
+    "checkpoints",
+    "benchmark",
+    "contributing",
+    "offline",
+    "docs",
+    "cli_fuzz",
+)
 ARITHMETIC = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -55,8 +64,9 @@ COMPARISONS = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
-# Seconds of a processor, so that a busy machine does not count as a test that noticed.
-MOST_SECONDS = 150
+# Seconds that the tests of one change take together where none fails, and those of a processor after
+# which a change counts as one that never ends.
+BUDGET, MOST_SECONDS = 25, 150
 
 
 def changes(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -129,66 +139,187 @@ def load_changed(name: str, path: Path, tree: ast.Module) -> None:
     sys.meta_path.insert(0, Finder())
 
 
-def survives(path: Path, tree: ast.Module) -> bool:
-    """Whether all tests pass in a child of this process with the changed module."""
+class Ranked:
+    """For pytest: the given tests in the given order, and no others."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.rank = {name: number for number, name in enumerate(names)}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self.rank), key=lambda item: self.rank[item.nodeid]
+        )
+
+
+class Watch:
+    """For pytest: tell coverage.py which test runs, and note how long each took."""
+
+    def __init__(self, measured: Any) -> None:
+        self.measured = measured
+        self.seconds: dict[str, float] = {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.measured.switch_context(nodeid)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
+        if report.failed:
+            self.seconds[report.nodeid] = float("inf")
+
+
+def run_tests(names: list[str], *plugins: object) -> int:
+    """Run tests in this process, quietly; pytest's exit code."""
+    import pytest
+
+    # Plain asserts: what pytest rewrites, it loads past the finder of the changed tree.
+    without = (word for plugin in ("cacheprovider", "randomly", "xdist") for word in ("-p", f"no:{plugin}"))
+    return int(pytest.main(["-q", "--assert=plain", *without, *names], plugins=list(plugins)))
+
+
+def in_a_child(work: Callable[[], int]) -> int:
+    """The exit code of work done in a fork of this process, without what it prints."""
     child = os.fork()
     if child == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        import pytest
+        os._exit(work())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
+
+def survives(path: Path, tree: ast.Module, tests: list[str]) -> bool:
+    """Whether all of these tests pass with the changed module; one that never ends is noticed too."""
+
+    def work() -> int:
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         load_changed(name, path, tree)
-        # Plain asserts: what pytest rewrites, it loads past the finder of the changed tree.
-        without = (
-            word for plugin in ("cacheprovider", "randomly", "xdist") for word in ("-p", f"no:{plugin}")
-        )
-        os._exit(int(pytest.main(["-x", "-q", "--assert=plain", *without, *tests_of(path)])))
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == 0  # one that never ends is noticed too
+        return run_tests(["-x", *{test.partition("::")[0]: None for test in tests}], Ranked(tests))
+
+    return in_a_child(work) == 0
 
 
-def tests_of(path: Path) -> list[str]:
-    """A module's own examples, the tests named after it or its folder, then those of all measures."""
-    words = {path.stem, path.parent.name} - {"core", "measures"}
-    own = [
-        str(test.relative_to(ROOT))
-        for test in sorted((ROOT / "tests").rglob("test_*.py"))
-        if any(word.rstrip("s") in test.stem for word in words) and "torch" not in test.stem
+def executed(folders: list[str], out: Path) -> None:
+    """Run all tests, one process a file, and write what each of them executes."""
+    files: dict[str, dict[int, list[str]]] = {}
+    seconds: dict[str, float] = {}
+    tests = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if not set_apart(path)]
+    with tempfile.TemporaryDirectory() as folder:
+        for test in tests:
+            part = Path(folder) / "part.json"
+            part.unlink(missing_ok=True)
+            in_a_child(partial(watch, folders, test, part))
+            if part.exists():
+                found, took = json.loads(part.read_text())
+                seconds |= {name: s for name, s in took.items() if s < float("inf")}
+                for path, lines in found.items():
+                    for line, names in lines.items():
+                        files.setdefault(path, {}).setdefault(line, []).extend(names)
+    out.write_text(json.dumps([files, seconds]))
+
+
+def set_apart(test: Path) -> bool:
+    """Whether a file of tests is of other things."""
+    return any(word in str(test.relative_to(ROOT)) for word in LEFT_OUT)
+
+
+def watch(folders: list[str], test: Path, out: Path) -> int:
+    """Run one file of tests and write which lines each of its tests executes."""
+    import coverage
+
+    measured = coverage.Coverage(data_file=None, source=folders, config_file=False)
+    seen = Watch(measured)
+    measured.start()
+    run_tests([str(test)], seen)
+    measured.stop()
+    data = measured.get_data()
+    found = {
+        str(Path(path).relative_to(ROOT)): {
+            line: [name for name in names if name in seen.seconds]
+            for line, names in data.contexts_by_lineno(path).items()
+        }
+        for path in data.measured_files()
+    }
+    out.write_text(json.dumps([found, seen.seconds]))
+    return 0
+
+
+def tests_of(
+    lines: dict[str, list[str]], seconds: dict[str, float], node: ast.AST, tree: ast.Module
+) -> list[str]:
+    """The tests that execute a place, or else its function, or else anything of the module."""
+    for names in (places(lines, node), places(lines, function_of(node, tree)), places(lines, tree)):
+        if names := names & set(seconds):
+            break
+    by_file: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (seconds[name], name)):
+        by_file.setdefault(name.partition("::")[0], []).append(name)
+    chosen, budget = [], BUDGET
+    for name in filter(None, chain.from_iterable(zip_longest(*by_file.values()))):
+        budget -= seconds[name] + 0.02
+        if budget < 0 and chosen:
+            break
+        chosen.append(name)
+    return chosen
+
+
+def places(lines: dict[str, list[str]], node: ast.AST) -> set[str]:
+    """The tests that execute any line of a node."""
+    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 10**6)
+    return {name for line, names in lines.items() if first <= int(line) <= last for name in names}
+
+
+def function_of(node: ast.AST, tree: ast.Module) -> ast.AST:
+    """The innermost function that a node stands in, or the module."""
+    around = [
+        one
+        for one in ast.walk(tree)
+        if isinstance(one, ast.FunctionDef) and any(part is node for part in ast.walk(one))
     ]
-    return [str(path.relative_to(ROOT)), *own, *(test for test in GENERAL if test not in own)]
+    return around[-1] if around else tree
 
 
 def main() -> None:
     """Sample changes until the time is over."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", nargs="*", default=["sizer/core", "sizer/measures"])
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--map", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    for heavy in ("numpy", "sympy", "pydantic"):
-        importlib.import_module(heavy)
+    os.environ["HYPOTHESIS_PROFILE"] = "same"
+    for heavy in ("numpy", "sympy", "pydantic", "hypothesis", "torch", "transformers"):
+        if importlib.util.find_spec(heavy):
+            importlib.import_module(heavy)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = chosen.map or Path(folder) / "map.json"
+        if not kept.exists():
+            executed(chosen.folders, kept)
+        lines, seconds = json.loads(kept.read_text())
     trees = {p: ast.parse(p.read_text()) for f in chosen.folders for p in sorted((ROOT / f).rglob("*.py"))}
-    places = [(path, number) for path, tree in trees.items() for number, _ in changes(tree)]
-    random.Random(chosen.seed).shuffle(places)
+    possible = [(path, number) for path, tree in trees.items() for number, _ in changes(tree)]
+    random.Random(chosen.seed).shuffle(possible)
     # Nothing changed must pass, and nothing at all must not, or the score would say nothing.
     largest = max(trees, key=lambda path: path.stat().st_size)
-    if not survives(largest, trees[largest]) or survives(largest, ast.Module([], [])):
+    some = tests_of(lines[str(largest.relative_to(ROOT))], seconds, trees[largest], trees[largest])
+    if not survives(largest, trees[largest], some) or survives(largest, ast.Module([], []), some):
         sys.exit("the tests fail without a change, or pass without the module")
     end, tried, left = time.monotonic() + chosen.seconds, 0, 0
-    for path, number in places:
+    for path, number in possible:
         if time.monotonic() > end:
             break
+        name = str(path.relative_to(ROOT))
+        tests = tests_of(lines.get(name, {}), seconds, list(ast.walk(trees[path]))[number], trees[path])
         tree, what = changed(trees[path], number)
         tried += 1
-        if survives(path, tree):
+        if not tests or survives(path, tree, tests):
             left += 1
-            print(f"survives: {path.relative_to(ROOT)} {what}", flush=True)
-    print(f"{tried - left} of {tried} changes were noticed, of {len(places)} possible (seed {chosen.seed})")
+            print(f"survives {len(tests)} tests: {name} {what}", flush=True)
+    print(f"{tried - left} of {tried} changes were noticed, of {len(possible)} possible (seed {chosen.seed})")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Exponents may be negative, so that the width of a head, `D/H`, stays exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,8 +45,12 @@ class Poly:
     # -- arithmetic ---------------------------------------------------------------------------
 
     def __add__(self, other: Poly | Number) -> Poly:
+        if not isinstance(other, Poly):
+            if not _is_number(other):
+                return NotImplemented
+            other = as_poly(other)
         terms = dict(self.terms)
-        for monomial, coefficient in _terms(other):
+        for monomial, coefficient in other.terms.items():
             total = terms.get(monomial, 0) + coefficient
             if total:
                 terms[monomial] = total
@@ -81,7 +85,11 @@ class Poly:
 
     def __truediv__(self, other: Poly | int) -> Poly:
         """Exact quotient by a number or by a single monomial; a sum has no exact quotient here."""
-        terms = other.terms if isinstance(other, Poly) else {(): other}
+        if not isinstance(other, Poly):
+            if not _is_number(other):
+                return NotImplemented
+            other = Poly({(): other})
+        terms = other.terms
         if len(terms) != 1:
             raise ValueError(f"cannot divide {self} by {other}: it is not a single product")
         ((monomial, coefficient),) = terms.items()
@@ -89,9 +97,11 @@ class Poly:
         return self * Poly({inverse: 1 if coefficient == 1 else exact_quotient(1, coefficient)})
 
     def __rtruediv__(self, other: int) -> Poly:
-        return Poly({(): other}) / self
+        return as_poly(other) / self if _is_number(other) else NotImplemented
 
     def __pow__(self, power: int) -> Poly:
+        if power < 0:
+            return 1 / self**-power
         result = Poly({(): 1})
         for _ in range(power):
             result = result * self
@@ -103,6 +113,8 @@ class Poly:
         return _is_number(other) and self.terms == ({(): other} if other else {})
 
     def __hash__(self) -> int:
+        if not self.letters:
+            return hash(self.terms.get((), 0))  # what it equals
         return hash(frozenset(self.terms.items()))
 
     def __bool__(self) -> bool:
@@ -270,12 +282,6 @@ def _product(left: Monomial, right: Monomial) -> Monomial:
     for letter, power in right:
         powers[letter] = powers.get(letter, 0) + power
     return tuple(sorted((letter, power) for letter, power in powers.items() if power))
-
-
-def _terms(value: Poly | Number) -> Iterable[tuple[Monomial, Number]]:
-    if isinstance(value, Poly):
-        return value.terms.items()
-    return (((), value),) if value else ()
 
 
 def _is_number(value: object) -> bool:
