@@ -74,6 +74,11 @@ def clip(text: object, most: int = 80) -> str:
     return f"{line[: most - tail - 1]}…{line[-tail:]}"
 
 
+def sentence(text: str) -> str:
+    """A message of another library, which repeats what it was given however long that is."""
+    return clip(text, most=1000)
+
+
 def _bounded(text: str, most: int = 1000) -> str:
     """The two ends of a text that may be many megabytes long."""
     return text if len(text) <= 2 * most else text[:most] + text[-most:]

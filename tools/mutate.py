@@ -146,6 +146,7 @@ class Ranked:
         self.rank = {name: number for number, name in enumerate(names)}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leave out and sort."""
         items[:] = sorted(
             (item for item in items if item.nodeid in self.rank), key=lambda item: self.rank[item.nodeid]
         )
@@ -159,9 +160,11 @@ class Watch:
         self.seconds: dict[str, float] = {}
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """What is executed from now on is this test's."""
         self.measured.switch_context(nodeid)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        """Add up, and let a test that fails without a change tell nothing."""
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
         if report.failed:
             self.seconds[report.nodeid] = float("inf")

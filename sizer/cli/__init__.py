@@ -15,7 +15,7 @@ import click
 
 from sizer import __version__
 from sizer.cli.command import Group
-from sizer.errors import SizerError
+from sizer.errors import SizerError, clip, sentence
 
 # command -> (module, one line of help); a command is imported when it runs.
 COMMANDS = {
@@ -115,13 +115,13 @@ def main(args: list[str] | None = None) -> int:
         return _fail(str(error))
     except click.UsageError as error:
         hint = f" ({error.ctx.command_path} --help)" if error.ctx else ""
-        return _fail(error.format_message() + hint)
+        return _fail(sentence(error.format_message()) + hint)
     except click.ClickException as error:
-        return _fail(error.format_message())
+        return _fail(sentence(error.format_message()))
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted")
     except OSError as error:
-        return _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
+        return _fail(f"{error.strerror}: {clip(error.filename)}" if error.filename else str(error))
     except Exception as error:
         if os.environ.get("SIZER_DEBUG"):
             raise

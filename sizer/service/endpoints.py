@@ -88,10 +88,11 @@ class Endpoint:
                 raise UnknownName("option", key, [*self.options, *(MODEL_KEYS if self.has_model else ())])
             if isinstance(param.type, ModelType):
                 if value is not None:
-                    many = _many(param) and isinstance(value, list)
-                    if many and len(value) > MOST_MODELS:
-                        raise BadInput(f"{key} has {len(value):,} models; at most {MOST_MODELS} are taken")
-                    models[param.name or ""] = tuple(map(load, value)) if many else load(value)
+                    named = value if isinstance(value, list) and _many(param) else [value]
+                    if len(named) > MOST_MODELS:
+                        raise BadInput(f"{key} has {len(named):,} models; at most {MOST_MODELS} are taken")
+                    found = tuple(map(load, named))
+                    models[param.name or ""] = found if _many(param) else found[0]
                 continue
             if isinstance(value, dict) and _many(param):
                 # `{"d_model": "512:4096:512"}` are the words `d_model=512:4096:512`.

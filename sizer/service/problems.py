@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sizer.errors import MissingExtra, SizerError, UnknownName
+from sizer.errors import MissingExtra, SizerError, UnknownName, sentence
 from sizer.report import report
 from sizer.service.requests import Unreadable
 
@@ -50,6 +50,6 @@ def status_of(error: Exception) -> int:
 def of(error: SizerError | click.ClickException) -> tuple[int, bytes]:
     """The status and the document of an error that a client can cause."""
     status = status_of(error)
-    detail = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    detail = sentence(error.format_message()) if isinstance(error, click.ClickException) else str(error)
     more = {"nearest": error.nearest} if isinstance(error, UnknownName) else {}
     return status, document(status, detail, **more)

@@ -150,7 +150,7 @@ def test_a_polynomial_without_letters_is_its_number(number: Any) -> None:
     assert hash(alone) == hash(number)
     assert as_poly(number) == alone
     assert as_poly(D) is D
-    assert D != number
+    assert number != D
     assert D != "D"
     assert alone.letters == frozenset()
 
