@@ -285,6 +285,16 @@ def test_a_terminal_without_unicode() -> None:
     assert b"124,439,808" in done.stdout
 
 
+@pytest.mark.parametrize("word", ["9" * 100_000, "a\nb", "\x1b[31m", "\u202e"], ids=ascii)
+def test_what_is_repeated_is_one_short_line(sizer_cli: Run, word: str) -> None:
+    for args in (["count", "gpt2-small", word], ["flops", "gpt2-small", "--seq-len", word]):
+        code, out, err = sizer_cli(*args)
+
+        assert (code, out) == (2, "")
+        assert len(err) < 1_200
+        assert err.removesuffix("\n").isprintable()
+
+
 def test_a_bug_is_exit_3(sizer_cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sizer.report.count.count", lambda rows: 1 // 0)
     code, out, err = sizer_cli("count", "gpt2")
