@@ -267,8 +267,8 @@ def test_a_hundred_layers_take_no_longer_than_three(name: str) -> None:
     few, many = (sizer.load(name, n_layers=n) for n in (5, 100))
     pairs = [(_seconds(few), _seconds(many)) for _ in range(9)]
 
-    # 5 ms where it was measured; the bound is for machines that are slower and busier.
-    assert median(b for _, b in pairs) < 0.02
+    # 5 ms where it was measured; the bound is for machines that are slower, busier, or traced.
+    assert median(b for _, b in pairs) < 0.1
     assert median(b / a for a, b in pairs) < 1.6
 
 
