@@ -33,6 +33,7 @@ from types import CodeType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ["sizer/core", "sizer/measures"]
 # Tests of other things, which run the core and the measures all the same and take minutes.
 LEFT_OUT = (
     "derive",
@@ -186,7 +187,11 @@ def in_a_child(work: Callable[[], int]) -> int:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        os._exit(work())
+        code = 99
+        try:
+            code = work()
+        finally:
+            os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -202,7 +207,7 @@ def survives(path: Path, tree: ast.Module, tests: list[str]) -> bool:
     return in_a_child(work) == 0
 
 
-def executed(folders: list[str], out: Path) -> None:
+def executed(out: Path) -> None:
     """Run all tests, one process a file, and write what each of them executes."""
     files: dict[str, dict[int, list[str]]] = {}
     seconds: dict[str, float] = {}
@@ -211,7 +216,7 @@ def executed(folders: list[str], out: Path) -> None:
         for test in tests:
             part = Path(folder) / "part.json"
             part.unlink(missing_ok=True)
-            in_a_child(partial(watch, folders, test, part))
+            in_a_child(partial(watch, test, part))
             if part.exists():
                 found, took = json.loads(part.read_text())
                 seconds |= {name: s for name, s in took.items() if s < float("inf")}
@@ -226,11 +231,11 @@ def set_apart(test: Path) -> bool:
     return any(word in str(test.relative_to(ROOT)) for word in LEFT_OUT)
 
 
-def watch(folders: list[str], test: Path, out: Path) -> int:
+def watch(test: Path, out: Path) -> int:
     """Run one file of tests and write which lines each of its tests executes."""
     import coverage
 
-    measured = coverage.Coverage(data_file=None, source=folders, config_file=False)
+    measured = coverage.Coverage(data_file=None, source=SOURCE, config_file=False)
     seen = Watch(measured)
     measured.start()
     run_tests([str(test)], seen)
@@ -287,13 +292,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folders", nargs="*", default=["sizer/core", "sizer/measures"])
+    parser.add_argument("folders", nargs="*", default=SOURCE)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--map", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     os.chdir(ROOT)
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+    # Not this folder: its `coverage.py` is no coverage.py.
+    sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
     os.environ["HYPOTHESIS_PROFILE"] = "same"
     for heavy in ("numpy", "sympy", "pydantic", "hypothesis", "torch", "transformers"):
         if importlib.util.find_spec(heavy):
@@ -301,9 +307,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept = chosen.map or Path(folder) / "map.json"
         if not kept.exists():
-            executed(chosen.folders, kept)
+            executed(kept)
         lines, seconds = json.loads(kept.read_text())
-    trees = {p: ast.parse(p.read_text()) for f in chosen.folders for p in sorted((ROOT / f).rglob("*.py"))}
+    files = [
+        p for f in chosen.folders for p in ([ROOT / f] if f.endswith(".py") else (ROOT / f).rglob("*.py"))
+    ]
+    trees = {p: ast.parse(p.read_text()) for p in sorted(files)}
     possible = [(path, number) for path, tree in trees.items() for number, _ in changes(tree)]
     random.Random(chosen.seed).shuffle(possible)
     # Nothing changed must pass, and nothing at all must not, or the score would say nothing.

@@ -25,13 +25,14 @@ def fold(named: Iterable[tuple[str, Key]]) -> list[tuple[str, Key]]:
     groups: dict[tuple[str, Key], list[tuple[int, ...]]] = {}
     for name, key in named:
         steps = name.split(".")
-        places = [i for i, step in enumerate(steps) if _is_index(step)]
+        # A brace of a name's own would look like a place.
+        places = [i for i, step in enumerate(steps) if _is_index(step)] if "{" not in name else []
         indices = tuple(int(steps[i]) for i in places)
         for i in places:
             steps[i] = "{}"
         groups.setdefault((".".join(steps), key), []).append(indices)
     return [
-        (filled(template, [ranges(numbers) for numbers in box]), key)
+        (filled(template, [ranges(numbers) for numbers in box]) if box else template, key)
         for (template, key), indices in groups.items()
         for box in _boxes(indices)
     ]

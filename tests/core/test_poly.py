@@ -13,7 +13,7 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sizer.core.poly import Poly, as_poly, exact_quotient, letter_key, symbol
+from sizer.core.poly import Poly, as_poly, exact_quotient, letter_key, symbol, term_text
 
 LETTERS = ("D", "H", "K", "Dh", "L_full", "x")
 numbers = st.integers(-6, 6) | st.fractions(-3, 3, max_denominator=4)
@@ -259,6 +259,8 @@ def test_the_letters_of_a_product_stand_in_their_order() -> None:
     assert str(D * D / 2) == "D²/2"
     assert str(D / (2 * F)) == "D/(2F)"
     assert str(1 / D) == "1/D"
+    assert str(V / (D * L)) == "V/(LD)"
+    assert term_text((("D", 2), ("L", -1)), 3) == "3D²/L"
     assert str(Poly({})) == "0"
     assert str(12 * symbol("K") * symbol("Dh")) == "12·K·Dh"
     assert repr(symbol("D") ** 12) == "D¹²"
