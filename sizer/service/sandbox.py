@@ -19,6 +19,8 @@ _NEVER = frozenset(
         *("os.kill", "os.symlink", "os.link", "ftplib.connect", "urllib.Request"),
     )
 )
+_FILES = frozenset(("open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir"))
+_DEVICES = ("/dev/null", "/dev/urandom", "/proc/self/", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/")
 
 
 def close(folder: str, memory: int) -> None:
@@ -35,24 +37,22 @@ def close(folder: str, memory: int) -> None:
     readable = (package, presets.directory(), presets.directory("."), sys.prefix, sys.base_prefix, *installed)
     roots = tuple(f"{root.rstrip(os.sep)}{os.sep}" for path in readable for root in _spellings(path))
     own = tuple(f"{root}{os.sep}" for root in _spellings(folder))
-    devices = ("/dev/null", "/dev/urandom", "/proc/self/", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/")
-
-    def check(event: str, args: tuple[Any, ...]) -> None:
-        if event in _NEVER:
-            raise PermissionError(f"a request may not cause {event}")
-        if event not in ("open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir"):
-            return
-        if isinstance(args[0], int) or args[0] is None:
-            return
-        path = os.path.abspath(os.fsdecode(args[0]))
-        reads = event in ("os.listdir", "os.scandir") or (event == "open" and not _writes(args))
-        inside = f"{path}{os.sep}"
-        if not (inside.startswith(own) or (reads and (inside.startswith(roots) or path.startswith(devices)))):
-            raise PermissionError(f"a request may not open {path}")
-
-    sys.addaudithook(check)
+    sys.addaudithook(lambda event, args: check(event, args, own, roots))
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def check(event: str, args: tuple[Any, ...], own: tuple[str, ...], roots: tuple[str, ...]) -> None:
+    """Refuse an audit event: what is not below `own`, and not read below `roots` or of a device."""
+    if event in _NEVER:
+        raise PermissionError(f"a request may not cause {event}")
+    if event not in _FILES or isinstance(args[0], int) or args[0] is None:
+        return
+    path = os.path.abspath(os.fsdecode(args[0]))
+    reads = event in ("os.listdir", "os.scandir") or (event == "open" and not _writes(args))
+    inside = f"{path}{os.sep}"
+    if not (inside.startswith(own) or (reads and (inside.startswith(roots) or path.startswith(_DEVICES)))):
+        raise PermissionError(f"a request may not open {path}")
 
 
 def _spellings(path: str) -> set[str]:

@@ -53,7 +53,13 @@ BODIES: list[tuple[str, str, bytes, int, str]] = [
     ("a draft that is a path", "kv-cache", b'{"model": "gpt2", "draft": "/etc/passwd"}', 404, "no preset"),
     ("100,000 models", "compare", json.dumps({"models": ["gpt2"] * 100_000}).encode(), 422, "at most 100"),
     ("one model as a word", "compare", b'{"models": "gpt2-small"}', 422, "compare takes 2"),
-    ("an option of 100,000 signs", "flops", b'{"model": "gpt2", "seq_len": "%s"}' % (b"9" * 100_000), 422, "…"),
+    (
+        "an option of 100,000 signs",
+        "flops",
+        b'{"model": "gpt2", "seq_len": "%s"}' % (b"9" * 100_000),
+        422,
+        "…",
+    ),
     (
         "a model in a model",
         "compare",
