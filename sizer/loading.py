@@ -9,7 +9,7 @@ from typing import Any
 
 from sizer.core.config import Config
 from sizer.core.pattern import PerLayer
-from sizer.errors import BadInput, InvalidConfig, UnknownName, clip
+from sizer.errors import BadInput, InvalidConfig, clip
 from sizer.model import Model
 from sizer.sources.config_text import config_in, decoded, read_text
 from sizer.sources.hub.target import is_hub
@@ -64,7 +64,7 @@ def _from_preset(found: Any, cls: str | None, overrides: Mapping[str, Any], *, t
     # A list in a preset of ours is a size for each layer, or stage.
     given = {k: PerLayer(tuple(v)) if isinstance(v, list) else v for k, v in found.config.items()}
     if cls is not None:
-        given = {**given, "task": _task_of(cls, found.architecture)}
+        given = {**given, "task": _task_of(cls, found)}
     if overrides or not trusted:
         given = _overridden(given, found.architecture, overrides)
     return Model(
@@ -120,14 +120,17 @@ def _overridden(
     return validated({**merged, **changed}, config)
 
 
-def _task_of(cls: str, architecture_name: str) -> str:
-    from sizer.sources.hf_config import HFConfig, model_type_of_class, record_of
+def _task_of(cls: str, found: Any) -> str:
+    from sizer.sources.hf_config import HFConfig, record_of
+    from sizer.sources.model_types import check_class, known_types
 
-    types = model_type_of_class(cls)
-    if not types:
-        raise UnknownName("class", cls, (), hint=f"to build a {architecture_name} model as")
-    record = record_of(architecture_name if architecture_name in types else types[0])
-    return HFConfig({}, record, cls).task
+    if found.architecture not in known_types():
+        raise BadInput(
+            f"{found.name}: a {found.architecture} is built in one way; it has no class {clip(cls)}"
+        )
+    record = record_of(found.architecture)
+    check_class(cls, record, found.name)
+    return HFConfig({}, record, cls, found.name).task
 
 
 def from_path(path: str, *, cls: str | None = None, overrides: Mapping[str, Any] | None = None) -> Model:
@@ -267,6 +270,11 @@ def _from_hf(
         model.assumptions.append(
             f"{model.mtp_params:,} parameters of layers for multi-token prediction are in the published "
             "files and not in the count; count_mtp=true counts them"
+        )
+    if hf.stray_class:
+        model.assumptions.append(
+            f"the file names {hf.cls}, which is no class of {hf.model_type}; counted as the class of "
+            f"{hf.model_type} for the same task, {hf.task}"
         )
     if hf.own_class:
         model.assumptions.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, architecture
 from sizer.core.config import Config, symbolic
-from sizer.core.dims import is_array
+from sizer.core.dims import MAX_LAYERS, is_array
 from sizer.core.pattern import Pattern, PerLayer
 from sizer.core.tree import Module
 from sizer.core.walk import Row, walk
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from sizer.measures.sharding import Shards
     from sizer.measures.size.result import Size
     from sizer.measures.tensors import Tensor
-
-
-# A list with an entry a layer is not made longer than this.
-MAX_LAYERS = 100_000
 
 
 class Model:
