@@ -47,7 +47,9 @@ def load(
     if is_hub(path) or os.path.exists(path):
         return from_path(path, cls=cls, overrides=overrides)
     if path.lower().endswith(_FILES) or path.startswith((".", "/", "~")) or path.count("/") > 1:
-        raise BadInput(f"there is no file {clip(path)!r}")
+        from sizer.sources.checkpoints.files import no_file
+
+        raise no_file(path)
     return from_preset(path, cls=cls, overrides=overrides)
 
 
