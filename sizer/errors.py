@@ -6,6 +6,7 @@ The command line prints it and exits with 2; nothing here ever ends in a traceba
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -53,12 +54,31 @@ class MissingExtra(SizerError):
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The known names closest to a misspelt one, best first."""
+    """The known names closest to one that is not: those with all its words, then those spelt alike.
+
+    >>> nearest("llama3", ["llama-30b", "llama-3-8b"]), nearest("gtp2", ["gpt2", "bert"])
+    (['llama-3-8b', 'llama-30b'], ['gpt2'])
+    """
     import difflib
 
     names = {known_name.lower(): known_name for known_name in known}
-    found = difflib.get_close_matches(name[:200].lower(), names, n=most, cutoff=0.6)
-    return [names[match] for match in found]
+    asked = name[:200].lower()
+    words = _words(asked)
+    places = {match: _place(words, _words(match)) for match in names}
+    longer = sorted((match for match in names if places[match] >= 0), key=lambda match: places[match])
+    alike = difflib.get_close_matches(asked, names, n=most, cutoff=0.6)
+    return [names[match] for match in dict.fromkeys((*longer, *alike))][:most]
+
+
+def _words(name: str) -> list[str]:
+    """The words and numbers of a name: `llama3`, `llama-3` and `llama_3` have the same."""
+    return re.findall("[^\\W\\d_]+|[0-9]+", name)
+
+
+def _place(words: list[str], longer: list[str]) -> int:
+    """Where some words stand in a row among others, or -1."""
+    n = len(words)
+    return next((i for i in range(len(longer) - n + 1) if longer[i : i + n] == words), -1) if n else -1
 
 
 def clip(text: object, most: int = 80) -> str:

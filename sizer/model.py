@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, architecture
 from sizer.core.config import Config, symbolic
 from sizer.core.dims import is_array
-from sizer.core.pattern import Pattern, PerLayer
 from sizer.core.tree import Module
 from sizer.core.walk import Row, walk
 from sizer.errors import InvalidConfig
@@ -22,15 +20,10 @@ if TYPE_CHECKING:
     from sizer.measures.formula import Formula
     from sizer.measures.inference import Inference
     from sizer.measures.kv_cache import KVCache
-    from sizer.measures.lora import LoRA
     from sizer.measures.memory import Training
     from sizer.measures.sharding import Shards
     from sizer.measures.size.result import Size
     from sizer.measures.tensors import Tensor
-
-
-# A list with an entry a layer is not made longer than this.
-MAX_LAYERS = 100_000
 
 
 class Model:
@@ -114,40 +107,12 @@ class Model:
         >>> sizer.load("gpt2-small").with_values(n_layers=24).count().total
         209494272
         """
-        from sizer.sources.values import canonical
+        from sizer.architectures.changes import changed
 
-        changed = {canonical(key, self._architecture.config): value for key, value in values.items()}
-        text = self.given.get("text")
-        if isinstance(text, Part):
-            # What the whole and its language model have in common, such as the vocabulary, is one size.
-            shared = {name: value for name, value in changed.items() if name in text.given}
-            changed["text"] = text._replace(given={**text.given, **shared})
-        return Model(
-            self.name,
-            self.architecture,
-            {**self.given, **self._resized(changed.get("n_layers"), changed), **changed},
-            assumptions=self.assumptions,
-            sources=self.sources,
-        )
+        return self._with_given(changed(self.given, self.config, values, self.name))
 
-    def _resized(self, n_layers: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
-        """The lists with an entry a layer, for another number of layers."""
-        before = getattr(self.config, "n_layers", None)
-        lists = {
-            name: value
-            for name, value in self.given.items()
-            if name not in changed and isinstance(value, Pattern | PerLayer) and len(value) == before
-        }
-        if lists and is_array(n_layers):
-            raise InvalidConfig(
-                f"{self.name}: its {', '.join(lists)} has an entry a layer; give one n_layers at a time"
-            )
-        if not isinstance(n_layers, int) or not 0 < n_layers <= MAX_LAYERS or n_layers == before:
-            return {}
-        try:
-            return {name: value.resized(n_layers) for name, value in lists.items()}
-        except InvalidConfig as error:
-            raise InvalidConfig(f"{self.name}: n_layers = {n_layers}: {error}") from None
+    def _with_given(self, given: Mapping[str, Any]) -> Model:
+        return Model(self.name, self.architecture, given, assumptions=self.assumptions, sources=self.sources)
 
     @cached_property
     def mtp_params(self) -> int:
@@ -182,9 +147,7 @@ class Model:
 
     def _with_python_integers(self) -> Model:
         widened = {k: v.astype(object) if is_array(v) else v for k, v in self.given.items()}
-        return Model(
-            self.name, self.architecture, widened, assumptions=self.assumptions, sources=self.sources
-        )
+        return self._with_given(widened)
 
     def tensors(self, layout: str = "checkpoint") -> list[Tensor]:
         """Every tensor by name, with its shape, component, kind and tie."""
@@ -286,18 +249,11 @@ class Model:
 
         return size(self, quant=quant, **options)
 
-    def activations(
-        self,
-        batch_size: int = 1,
-        seq_len: int = 1024,
-        precision: str = "bf16",
-        attention: str = "sdpa",
-        checkpointing: bool | str = False,
-        lora: LoRA | str | None = None,
-        frozen: Iterable[str] = (),
-        experts: str = "grouped_mm",
-    ) -> Ledger:
+    def activations(self, **options: Any) -> Ledger:
         """What a forward pass keeps for the backward pass, tensor by tensor.
+
+        The options are those of `sizer.measures.step.simulate.settings`: batch_size, seq_len,
+        precision, attention, checkpointing, lora, frozen, experts.
 
         >>> import sizer
         >>> sizer.load("gpt2-small").activations(seq_len=1024, precision="fp32", attention="eager").total
@@ -306,19 +262,7 @@ class Model:
         from sizer.measures.activations import activations
         from sizer.measures.step.simulate import settings
 
-        return activations(
-            self,
-            settings(
-                batch_size=batch_size,
-                seq_len=seq_len,
-                precision=precision,
-                attention=attention,
-                checkpointing=checkpointing,
-                lora=lora,
-                frozen=frozen,
-                experts=experts,
-            ),
-        )
+        return activations(self, settings(**options))
 
     @overload
     def memory(self, mode: Literal["train"] = "train", **options: Any) -> Training: ...

@@ -41,6 +41,24 @@ def shown(thing: object) -> list[str]:
     return page.cells
 
 
+@pytest.mark.parametrize("ask", ["count", "flops", "kv_cache", "memory", "size", "shards", "activations"])
+def test_an_answer_at_the_prompt_is_its_figures_and_not_all_that_they_are_made_of(ask: str) -> None:
+    """Whoever leaves out `.forward` at a prompt gets what fits one, and no list of tensors."""
+    text = repr(getattr(sizer.load("gpt2-small"), ask)())
+
+    assert len(text) < 1000
+    assert "c_attn" not in text
+
+
+def test_flops_at_the_prompt() -> None:
+    # 24BLTD² + 4BLT²D + 2BTVD of 1,024 tokens, as nanoGPT's notebook has it.
+    assert "forward=291648307200" in repr(sizer.load("gpt2-small").flops(seq_len=1024))
+
+
+def test_completion_at_the_prompt_offers_what_there_is() -> None:
+    assert {"load", "summary", "Model"} <= set(dir(sizer))
+
+
 def test_a_count_in_a_notebook() -> None:
     cells = shown(sizer.load("gpt2-small").count())
 

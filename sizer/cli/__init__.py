@@ -5,6 +5,7 @@ Exit codes: 0 answered (or yes), 1 answered no, 2 could not answer, 3 a bug in s
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
@@ -14,7 +15,7 @@ from importlib import import_module
 import click
 
 from sizer import __version__
-from sizer.cli.command import Group
+from sizer.cli.command import Group, tell
 from sizer.errors import SizerError, clip, sentence
 
 # command -> (module, one line of help); a command is imported when it runs.
@@ -55,6 +56,13 @@ class Commands(Group):
         """The commands, in the order a newcomer needs them."""
         return list(COMMANDS)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click; nothing at all is answered with the help, and is no answer to a question."""
+        if not args and not ctx.resilient_parsing:
+            tell(ctx.get_help())
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command of that name."""
         if name not in COMMANDS:
@@ -68,9 +76,9 @@ class Commands(Group):
         """As click, with the nearest command for a name it does not know."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from sizer.errors import UnknownName
+            from sizer.cli.mistakes import no_command
 
-            raise UnknownName("command", name, COMMANDS, hint="sizer --help")
+            raise no_command(name, COMMANDS)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -81,7 +89,7 @@ class Commands(Group):
 
 def _show_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"sizer {__version__}")
+        tell(f"sizer {__version__}", answer=True)
         ctx.exit()
 
 
@@ -104,24 +112,27 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> int:
     """Run the command line and answer its exit code."""
-    # A terminal that cannot show `²` or `─` gets `?`, not an error.
+    # A terminal that cannot show `²` or `─` gets its nearest letters, not an error.
+    codecs.register_error("sizer", _nearest_letters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="sizer")
     try:
         code = cli.main(args=args, prog_name="sizer", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except SizerError as error:
         return _fail(str(error))
     except click.UsageError as error:
-        hint = f" ({error.ctx.command_path} --help)" if error.ctx else ""
-        return _fail(sentence(error.format_message()) + hint)
+        from sizer.cli.mistakes import usage
+
+        return _fail(usage(error))
     except click.ClickException as error:
         return _fail(sentence(error.format_message()))
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted")
     except OSError as error:
-        return _fail(f"{error.strerror}: {clip(error.filename)}" if error.filename else str(error))
+        told = error.strerror or str(error)
+        return _fail(f"{told}: {clip(error.filename)}" if error.filename else told)
     except Exception as error:
         if os.environ.get("SIZER_DEBUG"):
             raise
@@ -133,9 +144,16 @@ def main(args: list[str] | None = None) -> int:
         return 3
 
 
+def _nearest_letters(error: UnicodeError) -> tuple[str, int]:
+    from sizer.cli.plain import plain
+
+    assert isinstance(error, UnicodeEncodeError)
+    return plain(error.object[error.start : error.end]), error.end
+
+
 def _fail(message: str) -> int:
     with contextlib.suppress(OSError):
-        click.echo(f"sizer: {message}", err=True)
+        tell(f"sizer: {message}")
     return 2
 
 

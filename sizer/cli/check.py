@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sizer.cli.command import Command
+from sizer.cli.command import Command, tell
 from sizer.cli.options import write
 
 
@@ -31,5 +31,5 @@ def command(names: tuple[str, ...], config: str | None, update: bool, form: str 
     shown, answer = check.rendered(config, names, update=update, form=form or "text")
     write(answer.value if quiet else shown)
     for line in answer.talk:
-        click.echo(f"sizer: {line}", err=True)
+        tell(f"sizer: {line}")
     return answer.exit_code

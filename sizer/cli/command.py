@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 # click first looks a short option up among the long ones, and to tell the near misses it imports
@@ -38,6 +40,8 @@ def spelt_out(args: list[str]) -> list[str]:
             spelt.append(_LONG.get(arg, arg))
             continue
         value = arg[2:].removeprefix("=") or next(rest, "")
+        if not value or (value[0] == "-" and not value[1:2].isdigit()):
+            raise click.UsageError(f"-{arg[1]} sets {field} and needs a value, such as -{arg[1]} 16")
         spelt += ["--set", f"{field}={value}"]
     return spelt
 
@@ -55,9 +59,17 @@ def bounded(ctx: click.Context) -> None:
                 raise click.BadParameter("it is over 10^30, beyond anything to count", ctx, option)
 
 
+def tell(text: str, *, answer: bool = False) -> None:
+    """Print on standard error, or an answer on standard output, in the letters that the stream has.
+
+    click's own `echo` takes an ASCII stream for a mistake and writes UTF-8 to it.
+    """
+    print(text, file=sys.stdout if answer else sys.stderr, flush=True)
+
+
 def _show_help(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(ctx.get_help(), color=ctx.color)
+        tell(ctx.get_help(), answer=True)
         ctx.exit()
 
 

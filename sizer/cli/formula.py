@@ -53,22 +53,35 @@ def command(model: Model, what: str, keep: str, diff: str | None, notation: str 
         return report.report(model, keep=letters, diff=diff, notation=notation or "text")
     if keep or diff:
         raise click.UsageError(f"--keep and --diff belong to --of params, not to --of {what}")
+    return _measured(model, what, notation or "text", **run)
+
+
+def _measured(
+    model: Model,
+    what: str,
+    notation: str,
+    *,
+    batch_size: int,
+    seq_len: int,
+    encoder_len: int | None,
+    attention: str | None,
+    dtype: str,
+    policy: str,
+    **step: Any,
+) -> Report:
+    """The closed form of what depends on a run: of a step, a forward pass, a cache."""
+    sizes: dict[str, Any] = {"batch_size": batch_size, "seq_len": seq_len}
     if what in ("activations", "memory"):
         from sizer.measures.step.simulate import settings
         from sizer.report import measured_formula
 
-        step = {name: run[name] for name in ("batch_size", "seq_len", "precision", "checkpointing")}
-        step["attention"] = run["attention"] or "sdpa"
-        return measured_formula.report(model, what, settings(**step), notation=notation or "text")
-    lengths = {name: run[name] for name in ("batch_size", "seq_len", "encoder_len")}
+        how = settings(**sizes, attention=attention or "sdpa", **step)
+        return measured_formula.report(model, what, how, notation=notation)
+    lengths: dict[str, Any] = {**sizes, "encoder_len": encoder_len}
     if what == "flops":
         from sizer.report import flops
 
-        return flops.formula(
-            model, attention=run["attention"] or "eager", notation=notation or "text", **lengths
-        )
+        return flops.formula(model, attention=attention or "eager", notation=notation, **lengths)
     from sizer.report import kv_cache
 
-    return kv_cache.formula(
-        model, dtype=run["dtype"], policy=run["policy"], notation=notation or "text", **lengths
-    )
+    return kv_cache.formula(model, dtype=dtype, policy=policy, notation=notation, **lengths)

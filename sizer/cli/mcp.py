@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from sizer.cli.command import Command
+from sizer.cli.command import Command, tell
 from sizer.errors import MissingExtra
 
 
@@ -26,4 +26,6 @@ def command() -> None:
         if (error.name or "").partition(".")[0] in ("mcp", "mcp_types"):
             raise MissingExtra("mcp", "sizer mcp") from None
         raise
+    if sys.stdin.isatty():
+        tell("sizer: mcp waits for an assistant to speak to it on standard input; Ctrl-C ends it")
     sys.exit(run())

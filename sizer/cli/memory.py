@@ -8,6 +8,7 @@ import click
 
 from sizer.cli.command import Command
 from sizer.cli.options import model_options, output_options
+from sizer.errors import UnknownName
 from sizer.measures.optimizers import OPTIMIZERS
 from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.simulate import KERNELS, OFFLOADS, PRECISIONS, settings
@@ -43,15 +44,7 @@ from sizer.report.report import Report
 @click.option("--plot", metavar="FILE", help="Draw the parts, stacked (svg, png, pdf).")
 @click.option("--along", default="seq-len", show_default=True, metavar="NAME", help="seq-len or batch-size.")
 @output_options
-def command(
-    model: Model,
-    mode: str,
-    batch_size: int,
-    seq_len: int,
-    plot: str | None,
-    along: str,
-    **options: Any,
-) -> Report:
+def command(model: Model, plot: str | None, along: str, **options: Any) -> Report:
     """The memory of a training step, with its peak, or of inference.
 
     \b
@@ -62,85 +55,38 @@ def command(
     sizer memory llama-3-8b --mode infer --seq-len 8192 --plot memory.svg
     """
     if plot is not None:
-        from sizer.report import memory_plot
-
-        memory_plot.check(plot, along)
-        sizes = {"seq-len": (batch_size, None), "batch-size": (None, seq_len)}[along]
-
-        def at(size: int) -> Any:
-            return _answer(model, mode, sizes[0] or size, sizes[1] or size, **options).document()
-
-        asked = seq_len if along == "seq-len" else batch_size
-        memory_plot.draw(plot, along, asked, at, title=f"{model.name}: {mode}")
-    return _answer(model, mode, batch_size, seq_len, **options)
+        _draw(model, plot, along, options)
+    return _answer(model, **options)
 
 
-def _answer(
-    model: Model,
-    mode: str,
-    batch_size: int,
-    seq_len: int,
-    *,
-    precision: str,
-    optimizer: str,
-    attention: str,
-    checkpointing: str,
-    experts: str,
-    offload: str,
-    loss_chunks: int,
-    foreach: bool,
-    master_weights: bool,
-    lora: str | None,
-    freeze: tuple[str, ...],
-    dtype: str,
-    quant: str | None,
-    kv_dtype: str | None,
-    estimate: str | None,
-    gpus: int,
-    ledger: bool,
-    explain: bool,
-    unit: str,
-) -> Report:
+def _draw(model: Model, plot: str, along: str, options: dict[str, Any]) -> None:
+    """Draw the parts over the lengths, or over the sizes of a batch, around the one that is asked for."""
+    from sizer.report import memory_plot
+
+    memory_plot.check(plot, along)
+    name = along.replace("-", "_")
+
+    def at(size: int) -> Any:
+        return _answer(model, **{**options, name: size}).document()
+
+    memory_plot.draw(plot, along, options[name], at, title=f"{model.name}: {options['mode']}")
+
+
+def _answer(model: Model, *, mode: str, estimate: str | None, ledger: bool, **options: Any) -> Report:
+    def some(*names: str) -> dict[str, Any]:
+        return {name: options[name] for name in names}
+
     if mode not in ("train", "infer"):
-        from sizer.errors import UnknownName
-
         raise UnknownName("mode", mode, ("train", "infer"), hint="train or infer")
     if estimate is not None:
-        sizes = {"batch_size": batch_size, "seq_len": seq_len, "checkpointing": checkpointing, "gpus": gpus}
-        return report.published_report(model, estimate, unit=unit, **sizes)
+        sizes = some("batch_size", "seq_len", "checkpointing", "gpus")
+        return report.published_report(model, estimate, unit=options["unit"], **sizes)
+    shape = some("batch_size", "seq_len", "attention")
+    told = some("quant", "explain", "unit")
     if mode == "infer":
-        return report.infer_report(
-            model,
-            batch_size=batch_size,
-            seq_len=seq_len,
-            dtype=dtype,
-            kv_dtype=kv_dtype,
-            attention=attention,
-            explain=explain,
-            unit=unit,
-            quant=quant,
-        )
-    how = settings(
-        batch_size=batch_size,
-        seq_len=seq_len,
-        precision=precision,
-        attention=attention,
-        checkpointing=checkpointing,
-        lora=lora,
-        frozen=freeze,
-        experts=experts,
-        offload=offload,
-        loss_chunks=loss_chunks,
-    )
+        return report.infer_report(model, **shape, **told, **some("dtype", "kv_dtype"))
+    step = some("precision", "checkpointing", "lora", "experts", "offload", "loss_chunks")
+    how = settings(**shape, **step, frozen=options["freeze"])
     if ledger:
-        return report.ledger_report(model, how, unit=unit)
-    return report.train_report(
-        model,
-        how,
-        optimizer=optimizer,
-        foreach=foreach,
-        master_weights=master_weights,
-        explain=explain,
-        unit=unit,
-        quant=quant,
-    )
+        return report.ledger_report(model, how, unit=options["unit"])
+    return report.train_report(model, how, **told, **some("optimizer", "foreach", "master_weights"))

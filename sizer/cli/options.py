@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sizer.cli.command import tell
 from sizer.cli.complete import models
 from sizer.errors import ClosedPipe, InvalidConfig
 from sizer.model import Model
@@ -107,7 +108,9 @@ def form_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--json", "form", flag_value="json", help="Print a JSON document."),
         click.option("--csv", "form", flag_value="csv", help="Print comma-separated values."),
-        click.option("--format", "table_format", metavar="NAME", help="Print a table: github, latex, …"),
+        click.option(
+            "--format", "table_format", metavar="NAME", help="Print a table: markdown, latex, html, …"
+        ),
         click.option(
             "-q", "--quiet", "form", flag_value="quiet", help="Print the one number or formula alone."
         ),
@@ -135,9 +138,9 @@ def output_options(command: Callable[..., Report]) -> Callable[..., Any]:
 
 def answered(answer: Report, form: str | None, table_format: str | None, verbose: bool) -> int:
     """Print an answer in its form, and say what there is to say beside it."""
-    write(render(answer, form, table_format, verbose))
+    write(render(answer, form, table_format, verbose), document="json" in (form, table_format))
     for line in answer.talk:
-        click.echo(f"sizer: {line}", err=True)
+        tell(f"sizer: {line}")
     return answer.exit_code
 
 
@@ -146,8 +149,13 @@ def model_of(target: str | None, preset: str | None, cls: str | None, assignment
     return _load(target, preset, cls, _overrides(assignments))
 
 
-def write(text: str) -> None:
-    """Print an answer on standard output."""
+def write(text: str, *, document: bool = False) -> None:
+    """Print an answer on standard output, in ASCII where that has no other letters.
+
+    `document`: the answer is JSON, whose letters have escapes of their own.
+    """
+    if not text.isascii():
+        text = _shown(text, document=document)
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -157,10 +165,24 @@ def write(text: str) -> None:
         raise ClosedPipe from None
 
 
+def _shown(text: str, *, document: bool) -> str:
+    from sizer.cli.plain import can_show, plain_table
+
+    if can_show(text, getattr(sys.stdout, "encoding", None)):
+        return text
+    if not document:
+        return plain_table(text)
+    from json import dumps
+
+    return "".join(letter if letter.isascii() else dumps(letter)[1:-1] for letter in text)
+
+
 def render(answer: Report, form: str | None, table_format: str | None, verbose: bool) -> str:
     """A report as the text of one form."""
     from sizer.report import report
 
+    if form is None and table_format in ("json", "csv"):
+        form, table_format = table_format, None
     if form == "quiet":
         return answer.value
     if form == "json":

@@ -9,6 +9,9 @@ import click
 
 from sizer.errors import InvalidConfig, clip
 
+# Nobody who writes a number without a unit means fewer bytes.
+FEWEST = 100_000
+
 
 def length_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--batch-size, --seq-len and --encoder-len."""
@@ -30,7 +33,7 @@ def length_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def byte_count(text: str | None, option: str) -> int | None:
-    """The bytes of `40GiB` or `24GB`."""
+    """The bytes of `40GiB` or `24GB`; a bare number is bytes too, unless it is plain that it is not."""
     if text is None:
         return None
     from sizer.units import parse_bytes
@@ -40,6 +43,8 @@ def byte_count(text: str | None, option: str) -> int | None:
         raise InvalidConfig(
             f"{option} = {text} is no number of bytes; write 40GiB (2³⁰ each) or 40GB (10⁹ each)"
         )
+    if text.strip().isdigit() and number < FEWEST:
+        raise InvalidConfig(f"{option} = {text} has no unit; write {text}GiB, {text}GB, or {text}B for bytes")
     return number
 
 

@@ -15,7 +15,9 @@ from sizer.report.report import Report
 
 @click.command("size", cls=Command)
 @model_options
-@click.option("--quant", default="none", show_default=True, metavar="NAME", help="The format; see below.")
+@click.option(
+    "--quant", default="none", show_default=True, metavar="NAME", help="The format, of those above."
+)
 @click.option("--container", metavar="NAME", help="safetensors or gguf, that of the format unless given.")
 @click.option("--group-size", type=int, metavar="N", help="Weights that share a scale; -1 for a whole row.")
 @click.option("--dtype", default="bf16", show_default=True, metavar="TYPE", help="Of what is not packed.")

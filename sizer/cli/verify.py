@@ -74,26 +74,33 @@ def command(
     if model is None:
         if what != "params" or checkpoint or module:
             raise click.UsageError(f"--all verifies params; name one model for {_single(what, checkpoint)}")
-        from sizer.report import verify_all
-
-        return verify_all.report(
-            which=only or "everything", level=level, jobs=jobs, resume=resume, save=save, watched=_watched
-        )
+        return _all(only or "everything", level, jobs, resume, save)
     if everything or only or resume or jobs != 1:
         raise click.UsageError("--all names no model; --only, --resume and --jobs go with it")
-    if what == "params":
-        from sizer.report import verify
+    if what != "params":
+        if checkpoint or module or save:
+            raise click.UsageError(f"--checkpoint, --module and --save do not go with --what {what}")
+        return _run(model, what, dtype or "bf16", run)
+    from sizer.report import verify
 
-        return verify.report(model, level=level, checkpoint=checkpoint, module=module, dtype=dtype, save=save)
-    if checkpoint or module or save:
-        raise click.UsageError(f"--checkpoint, --module and --save do not go with --what {what}")
+    return verify.report(model, level=level, checkpoint=checkpoint, module=module, dtype=dtype, save=save)
+
+
+def _all(which: str, level: str, jobs: int, resume: str | None, save: str | None) -> Report:
+    from sizer.report import verify_all
+
+    return verify_all.report(which=which, level=level, jobs=jobs, resume=resume, save=save, watched=_watched)
+
+
+def _run(model: Model, what: str, dtype: str, run: dict[str, Any]) -> Report:
+    """Run the module, and compare what is measured with what sizer counts."""
     if what in ("activations", "peak"):
         from sizer.report import verify_memory
 
         return verify_memory.report(model, what)
     from sizer.report.verify_runs import report
 
-    return report(model, what, dtype=dtype or "bf16", **run)
+    return report(model, what, dtype=dtype, **run)
 
 
 def _single(what: str, checkpoint: str | None) -> str:

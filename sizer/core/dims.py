@@ -19,6 +19,8 @@ Dim: TypeAlias = Any
 
 # No model has a dimension near this; it bounds the arithmetic that hostile input can cause.
 MAX_SIZE = 10**15
+# No model has as many layers; a list may be made with an entry for each.
+MAX_LAYERS = 100_000
 
 
 def is_number(size: Dim) -> bool:

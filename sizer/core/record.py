@@ -27,5 +27,18 @@ class Record:
         return hash(tuple(getattr(self, name) for name in self.__slots__))
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        named = (name for name in self.__slots__ if not name.startswith("_"))
+        fields = ", ".join(f"{name}={_short(getattr(self, name))}" for name in named)
         return f"{type(self).__name__}({fields})"
+
+
+# A list that is longer than this in letters hides the figures that a person asked for.
+_LONG = 160
+
+
+def _short(value: Any) -> str:
+    """A field as Python writes it; of a long list how many there are of what."""
+    shown = repr(value)
+    if len(shown) <= _LONG or not isinstance(value, list | tuple):
+        return shown
+    return f"<{len(value)} × {type(value[0]).__name__}>"

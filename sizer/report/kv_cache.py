@@ -55,7 +55,8 @@ def report(
         return _forms(model, batch_size, seq_len, dtype, policy, given)
 
     def view() -> View:
-        lines = [*_below(found, unit), *_fit_lines(room, policy, seq_len, unit)]
+        lines = [] if found.layers else [f"nothing is kept: a {model.architecture} does not decode", ""]
+        lines += [*_below(found, unit), *_fit_lines(room, policy, seq_len, unit)]
         if draft is not None and drafts is not None:
             lines += [
                 f"{'draft model':<18} {drafts.bytes:>22,}  ({_size(drafts.bytes, unit)})  {draft.name}",

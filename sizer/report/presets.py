@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sizer import __version__, units
-from sizer.errors import nearest
+from sizer.errors import UnknownName, nearest
 from sizer.report import report
 from sizer.report.report import Report, Table, View
 from sizer.sources.presets import Preset, presets
@@ -22,6 +22,8 @@ def listing(
     most: int | None = None,
 ) -> Report:
     """The presets, of one family, of all the kinds, with a word in their name, or within a range of sizes."""
+    if family is not None:
+        _check_family(family)
     found = [
         preset
         for preset in presets()
@@ -37,9 +39,8 @@ def listing(
 
     def view() -> View:
         if not found:
-            known = sorted({preset.family for preset in presets()})
-            guess = nearest(family or search or "", known)
-            hint = f"; families near that: {', '.join(guess)}" if guess else ""
+            near = nearest(search or "", [preset.name for preset in presets()])
+            hint = f"; near that: {', '.join(near)}" if near else ""
             return View(below=[f"no preset matches{hint}"])
         rows = [
             (
@@ -62,6 +63,12 @@ def listing(
         )
 
     return Report("\n".join(preset.name for preset in found), document, view)
+
+
+def _check_family(name: str) -> None:
+    known = {word for p in presets() for word in (p.family, p.architecture, p.model_type) if word}
+    if name not in known:
+        raise UnknownName("family", name, sorted(known), hint="sizer presets list shows the architectures")
 
 
 def shown(preset: Preset) -> Report:

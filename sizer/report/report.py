@@ -9,6 +9,7 @@ from typing import Any
 from sizer.core.record import Record
 from sizer.errors import UnknownName
 
+MARKDOWN = dict.fromkeys(("markdown", "md"), "github")
 TABULATE_FORMATS = (
     "asciidoc",
     "fancy_grid",
@@ -116,7 +117,8 @@ class Report(Record):
 
 def text(view: View, *, verbose: bool = False) -> str:
     """A report for people; assumptions and sources with `verbose`."""
-    parts = [list(view.above), aligned(view.table) if view.table is not None else [], list(view.below)]
+    table = aligned(view.table) if view.table is not None and view.table.rows else []
+    parts = [list(view.above), table, list(view.below)]
     parts.append(list(view.notes) if verbose else [])
     return "\n\n".join("\n".join(part) for part in parts if part)
 
@@ -142,16 +144,21 @@ def aligned(table: Table) -> list[str]:
 
 
 def formatted(table: Table, name: str) -> str:
-    """A table in a format of tabulate: github, latex, html, …"""
-    if name not in TABULATE_FORMATS:
-        raise UnknownName(
-            "table format", name, TABULATE_FORMATS, hint=", ".join(TABULATE_FORMATS[:8]) + ", …"
-        )
+    """A table in a format of tabulate: github (also under the name markdown), latex, html, …"""
+    if name not in TABULATE_FORMATS and name not in MARKDOWN:
+        hint = "json, csv, markdown, latex, html, tsv, rst, plain, grid and others of tabulate"
+        raise UnknownName("table format", name, TABULATE_FORMATS, hint=hint)
     from tabulate import tabulate
 
     align = ["right" if i in table.numbers else "left" for i in range(len(table.headers))]
     return str(
-        tabulate(table.rows, headers=table.headers, tablefmt=name, colalign=align, disable_numparse=True)
+        tabulate(
+            table.rows,
+            headers=table.headers,
+            tablefmt=MARKDOWN.get(name, name),
+            colalign=align,
+            disable_numparse=True,
+        )
     )
 
 

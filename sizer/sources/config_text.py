@@ -7,6 +7,7 @@ from typing import Any
 
 from sizer.errors import BadInput, clip
 from sizer.sources.hub.target import is_hub
+from sizer.sources.lfs import lfs_size, not_downloaded
 
 # A configuration is a few kilobytes; the largest seen, with a quantization map, has three million.
 MAX_CONFIG_BYTES = 32_000_000
@@ -35,6 +36,8 @@ def decoded(data: bytes, name: str) -> str:
         raise BadInput(f"{clip(name)} is over {MAX_CONFIG_BYTES:,} bytes, too large for a configuration")
     if not data.strip():
         raise BadInput(f"{clip(name)} is empty")
+    if (size := lfs_size(data)) is not None:
+        raise BadInput(not_downloaded(name, size))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

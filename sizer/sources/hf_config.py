@@ -15,27 +15,27 @@ from typing import Any
 
 from sizer.core.config import Config
 from sizer.core.dims import MAX_SIZE
-from sizer.errors import BadInput, InvalidConfig, UnknownKey, UnknownName, clip, shown
+from sizer.errors import BadInput, InvalidConfig, UnknownKey, clip, shown
 from sizer.sources.json_text import MAX_KEYS
 from sizer.sources.model_types import (
     ENDINGS,
+    check_class,
     classes_of,
     ending_of,
+    is_class_of,
     named_class,
     own_classes,
     own_code_type,
     part_of_class,
+    unknown_class,
 )
 from sizer.sources.model_types import model_type_of_class as model_type_of_class
 from sizer.sources.model_types import record_of as record_of
 from sizer.sources.model_types import usual_class as usual_class
 from sizer.sources.overrides import ALWAYS_KNOWN, SWITCHES
 from sizer.sources.overrides import in_its_words as in_its_words
-from sizer.sources.spelling import is_size, meant
+from sizer.sources.spelling import checked, meant
 from sizer.sources.values import ALIASES
-
-# No model has as many; a reader may make a list with an entry for each.
-MAX_LAYERS = 100_000
 
 # Tasks whose head has no labels, whatever the file says of them.
 _WITHOUT_LABELS = frozenset(("base", "causal", "seq2seq", "masked", "image_text"))
@@ -68,34 +68,12 @@ class HFConfig(Mapping[str, Any]):
         self.asked.update(spellings)
         for spelling in spellings:
             if spelling in self.values_in_file:
-                return self._checked(spelling, self.values_in_file[spelling])
+                value, default = self.values_in_file[spelling], self._defaults.get(spelling)
+                return checked(spelling, value, default, self.name)
         for spelling in spellings:
             if spelling in self._defaults:
                 return self._defaults[spelling]
         raise InvalidConfig(f"{self.name}: a {self.model_type} configuration needs {key!r}")
-
-    def _checked(self, key: str, value: Any) -> Any:
-        """A value of the file; one that cannot be the size its key names is an error.
-
-        Lists pass: some model types have a size for each layer.
-        """
-        if value is None or isinstance(value, list | tuple | Mapping):
-            if isinstance(value, Mapping) and is_size(key, self._defaults.get(key)):
-                raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
-            return value
-        if not is_size(key, self._defaults.get(key)):
-            return value
-        if isinstance(value, float) and value.is_integer() and value <= MAX_SIZE:
-            value = int(value)  # a program that computed 1200 may have written 1200.0
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is not a whole number")
-        default = self._defaults.get(key)
-        if value < 0 and not (isinstance(default, int) and default < 0):
-            raise InvalidConfig(f"{self.name}: {key} = {shown(value)} is negative")
-        most = MAX_LAYERS if key.endswith("layers") or key in ALIASES["n_layers"] else MAX_SIZE
-        if value > most:
-            raise InvalidConfig(f"{self.name}: {key} is beyond {most:,}, the most that is accepted")
-        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self._defaults, **self.values_in_file})
@@ -148,19 +126,19 @@ class HFConfig(Mapping[str, Any]):
                 f"{self.name}: {clip(self.cls)} is a class of the repository's own code, which sizer does "
                 f"not know; --class {usual_class(self._record)} counts it as a {self.model_type}"
             )
-        known = [c for cs in self._record.get("classes", {}).values() for c in cs]
-        raise UnknownName(
-            "class",
-            self.cls,
-            known,
-            hint=f"a {self.model_type} has {', '.join(known[:8])}" if known else f"of a {self.model_type}",
-        )
+        raise unknown_class(self.cls, self._record)
 
     @property
     def own_class(self) -> bool:
         """Whether the class is one of the repository's own code that is not known by name."""
         mine = own_classes(self.values_in_file).values()
         return self.cls in mine and self.cls not in classes_of(self._record)
+
+    @property
+    def stray_class(self) -> bool:
+        """Whether the class is another model type's; transformers goes by the type of the file then."""
+        known_elsewhere = bool(model_type_of_class(self.cls)) and not is_class_of(self.cls, self._record)
+        return known_elsewhere and not self.own_class
 
     @property
     def n_labels(self) -> int:
@@ -295,6 +273,10 @@ def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "conf
     record = record_of(own_code_type(model_type, named, values) or model_type)
     if not isinstance(named, str) or not named:
         named = usual_class(record)
+    if cls and cls not in own_classes(values).values():
+        check_class(cls, record, name)
     whole = HFConfig(values, record, named, name)
+    if whole.stray_class and not whole.has_task(whole.task):
+        check_class(named, record, name)
     part = part_of_class(named, record)
     return whole.nested(part) if part else whole

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 from functools import cache
 from typing import Any
 
-from sizer.errors import UnknownName
+from sizer.errors import BadInput, UnknownName
 from sizer.sources.presets import directory
 
 # What a class of a model type is called in `Config.task`, where the tables of transformers say
@@ -54,6 +54,21 @@ _USUAL = (
     "image_classification",
     "pretraining",
     "base",
+)
+# The tasks of which `model_types.jsonl` has every class, from transformers' own tables.
+_TABULATED = frozenset(
+    (
+        "base",
+        "causal",
+        "masked",
+        "seq2seq",
+        "pretraining",
+        "sequence",
+        "token",
+        "qa",
+        "choice",
+        "next_sentence",
+    )
 )
 
 
@@ -146,6 +161,54 @@ def part_of_class(cls: str, record: Mapping[str, Any]) -> str:
     stem, stems = stem_of(cls).lower(), {stem_of(one).lower() for one in known}
     parts = ((key, key.removesuffix("_config")) for key in record.get("nested", {}))
     return next((key for key, part in parts if any(stem == one + part for one in stems)), "")
+
+
+def is_class_of(cls: str, record: Mapping[str, Any]) -> bool:
+    """Whether a model type has a class of that name, for itself or for a part of it.
+
+    A class that the tables of transformers do not list, such as `T5EncoderModel`, is known by its
+    stem; one whose task they do list, such as a masked one, would stand there.
+
+    >>> llama = record_of("llama")
+    >>> [is_class_of(cls, llama) for cls in ("LlamaModel", "LlamaForMaskedLM", "BertModel")]
+    [True, False, False]
+    """
+    known = classes_of(record)
+    if cls in known or part_of_class(cls, record):
+        return True
+    owners = model_type_of_class(cls)
+    if stem_of(cls).lower() in {stem_of(one).lower() for one in known}:
+        return bool(owners) or ENDINGS.get(ending_of(cls)) not in _TABULATED
+    # The decoder of a Musicgen is built by classes of the whole.
+    return any(record["model_type"] in record_of(owner).get("nested", {}).values() for owner in owners)
+
+
+def check_class(cls: str, record: Mapping[str, Any], name: str) -> None:
+    """Refuse a class that somebody asks for and the model type has not.
+
+    A class that no type has by name and no ending tells of is left to the reader of the type, as
+    `DetrForObjectDetection`.
+    """
+    owners = model_type_of_class(cls)
+    if is_class_of(cls, record) or not (owners or ending_of(cls)):
+        return
+    if owners:
+        owner = min(owners, key=lambda one: (one.replace("-", "") != stem_of(cls).lower(), len(one)))
+        raise BadInput(
+            f"{name}: {cls} is a class of {owner}, not of {record['model_type']}; {classes_said(record)}"
+        )
+    raise unknown_class(cls, record)
+
+
+def unknown_class(cls: str, record: Mapping[str, Any]) -> UnknownName:
+    """That a model type has no class of that name, and which it has."""
+    return UnknownName("class", cls, classes_of(record), hint=classes_said(record))
+
+
+def classes_said(record: Mapping[str, Any]) -> str:
+    """The classes of a model type, for a message."""
+    known = list(dict.fromkeys(classes_of(record)))
+    return f"a {record.get('model_type', 'model')} has {', '.join(known[:8]) or 'no classes of its own'}"
 
 
 def own_classes(values: Mapping[str, Any]) -> dict[str, str]:

@@ -191,7 +191,7 @@ def _presets(document: dict[str, Any], where: str) -> list[Preset]:
     if not tables:
         raise BadInput(
             f"{where} describes no model: it needs `architecture = …` and a table of sizes, "
-            "as the files of `sizer presets show gpt2-small --toml`"
+            "as the files of `sizer presets show gpt2-small -q`"
         )
     return [_preset(name, family, {**shared, **table}, defaults, where) for name, table in tables.items()]
 

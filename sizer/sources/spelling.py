@@ -1,9 +1,12 @@
-"""Keys that are not known, and the known key that each of them may have meant."""
+"""Keys by what their names say: which stand for sizes, and what an unknown one may have meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from sizer.core.dims import MAX_LAYERS, MAX_SIZE
+from sizer.errors import InvalidConfig, shown
 from sizer.sources.values import ALIASES, canonical_name
 
 # Words from all tools that mean a size; a file that uses one in vain has meant its own word for it.
@@ -11,7 +14,6 @@ _SWITCHES = ("tie_embeddings", "qkv_bias")
 _SIZES = {word for name, aliases in ALIASES.items() if name not in _SWITCHES for word in (name, *aliases)}
 # Longer keys are nobody's spelling of a size.
 MAX_KEY = 60
-
 
 _ENDINGS = (
     "_size",
@@ -39,6 +41,29 @@ def is_size(key: str, default: object) -> bool:
     if isinstance(default, bool) or not (default is None or isinstance(default, int)):
         return False
     return key in _SIZES or (default is not None and key.endswith(_ENDINGS))
+
+
+def checked(key: str, value: Any, default: object, name: str) -> Any:
+    """A value of the file `name`; one that cannot be the size its key names is an error.
+
+    Lists pass: some model types have a size for each layer.
+    """
+    if value is None or isinstance(value, list | tuple | Mapping):
+        if isinstance(value, Mapping) and is_size(key, default):
+            raise InvalidConfig(f"{name}: {key} = {shown(value)} is not a whole number")
+        return value
+    if not is_size(key, default):
+        return value
+    if isinstance(value, float) and value.is_integer() and value <= MAX_SIZE:
+        value = int(value)  # a program that computed 1200 may have written 1200.0
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidConfig(f"{name}: {key} = {shown(value)} is not a whole number")
+    if value < 0 and not (isinstance(default, int) and default < 0):
+        raise InvalidConfig(f"{name}: {key} = {shown(value)} is negative")
+    most = MAX_LAYERS if key.endswith("layers") or key in ALIASES["n_layers"] else MAX_SIZE
+    if value > most:
+        raise InvalidConfig(f"{name}: {key} is beyond {most:,}, the most that is accepted")
+    return value
 
 
 def meant(key: str, missing: Iterable[str]) -> str | None:

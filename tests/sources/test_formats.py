@@ -316,7 +316,7 @@ def test_overrides_follow_the_rules_of_the_format() -> None:
 
 # id, configuration, fragments of the message
 REFUSED = [
-    ("nothing", {}, ["no model_type", "looked for", "litgpt", "Megatron"]),
+    ("nothing", {}, ["no model_type", "no configuration of litgpt", "Megatron"]),
     ("two", {**GPT2, "block_size": 8, "n_ctx": 8}, ["nanoGPT (block_size", "hparams.json (n_ctx"]),
     ("two-hyphens", {**MEGATRON, "swiglu": True, "pos_emb": "rotary"}, ["Megatron", "GPT-NeoX"]),
     ("misspelt", {**GPT2, "block_size": 8, "vocab_sizee": 9}, ["'vocab_sizee'", "'vocab_size'"]),

@@ -25,22 +25,8 @@ def gpt_from_scratch(c: GPTFromScratchConfig) -> Module:
     The output projection has a bias whatever `qkv_bias` says, and the head never has one.
     """
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
-    heads, ffn = heads_axis("heads", c.n_heads, c.d_head), Axis("ffn", c.d_ff)
-    context = Axis("context", c.n_ctx)
-    biased = c.bias and c.qkv_bias
+    context, ffn = Axis("context", c.n_ctx), Axis("ffn", c.d_ff)
 
-    attn = Module(
-        "att",
-        (
-            linear("W_query", heads, embed, bias=biased),
-            linear("W_key", heads, embed, bias=biased),
-            linear("W_value", heads, embed, bias=biased),
-            *((buffer("mask", context, context),) if c.causal_masks else ()),
-            *attention_core(c.n_heads, c.n_heads, c.d_head),
-            linear("out_proj", embed, heads, bias=c.bias),
-        ),
-        component="attention",
-    )
     ff = Module(
         "ff.layers",
         (linear("0", ffn, embed, bias=c.bias), linear("2", embed, ffn, bias=c.bias)),
@@ -48,7 +34,7 @@ def gpt_from_scratch(c: GPTFromScratchConfig) -> Module:
     )
     block = Module(
         "trf_blocks",
-        (_norm("norm1", embed, c.bias), attn, _norm("norm2", embed, c.bias), ff),
+        (_norm("norm1", embed, c.bias), _attention(c, embed, context), _norm("norm2", embed, c.bias), ff),
         repeat=c.n_layers,
     )
     tied_to = "tok_emb.weight" if c.tie_embeddings else None
@@ -66,6 +52,20 @@ def gpt_from_scratch(c: GPTFromScratchConfig) -> Module:
             ),
         ),
     )
+
+
+def _attention(c: GPTFromScratchConfig, embed: Axis, context: Axis) -> Module:
+    heads = heads_axis("heads", c.n_heads, c.d_head)
+    biased = c.bias and c.qkv_bias
+    parts = (
+        linear("W_query", heads, embed, bias=biased),
+        linear("W_key", heads, embed, bias=biased),
+        linear("W_value", heads, embed, bias=biased),
+        *((buffer("mask", context, context),) if c.causal_masks else ()),
+        *attention_core(c.n_heads, c.n_heads, c.d_head),
+        linear("out_proj", embed, heads, bias=c.bias),
+    )
+    return Module("att", parts, component="attention")
 
 
 def _norm(name: str, width: Axis, bias: bool) -> Module:

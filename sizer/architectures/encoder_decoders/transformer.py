@@ -45,43 +45,26 @@ def transformer(c: TransformerConfig) -> Module:
     Positions are sinusoids: nothing is learned. Source: arXiv:1706.03762, section 3.
     """
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
-    ffn = Axis("ffn", c.d_ff)
 
-    encoder = Module(
-        "encoder",
-        (
-            Module(
-                "layers",
-                (
-                    _attention("self_attn", c, embed),
-                    layer_norm("norm1", embed, bias=c.bias),
-                    mlp("", ffn, embed, bias=c.bias, act="relu", names=("linear1", "linear2")),
-                    layer_norm("norm2", embed, bias=c.bias),
-                ),
-                repeat=c.n_layers,
-            ),
-            *((layer_norm("norm", embed, bias=c.bias),) if c.final_norm else ()),
-        ),
-        stream="encoder",
+    encoder_block = (
+        _attention("self_attn", c, embed),
+        layer_norm("norm1", embed, bias=c.bias),
+        _mlp(c, embed),
+        layer_norm("norm2", embed, bias=c.bias),
     )
-    decoder = Module(
-        "decoder",
-        (
-            Module(
-                "layers",
-                (
-                    _attention("self_attn", c, embed),
-                    layer_norm("norm1", embed, bias=c.bias),
-                    _attention("multihead_attn", c, embed, cross=True),
-                    layer_norm("norm2", embed, bias=c.bias),
-                    mlp("", ffn, embed, bias=c.bias, act="relu", names=("linear1", "linear2")),
-                    layer_norm("norm3", embed, bias=c.bias),
-                ),
-                repeat=c.n_decoder_layers,
-            ),
-            *((layer_norm("norm", embed, bias=c.bias),) if c.final_norm else ()),
-        ),
+    decoder_block = (
+        _attention("self_attn", c, embed),
+        layer_norm("norm1", embed, bias=c.bias),
+        _attention("multihead_attn", c, embed, cross=True),
+        layer_norm("norm2", embed, bias=c.bias),
+        _mlp(c, embed),
+        layer_norm("norm3", embed, bias=c.bias),
     )
+    last = (layer_norm("norm", embed, bias=c.bias),) if c.final_norm else ()
+    encoder_layers = Module("layers", encoder_block, repeat=c.n_layers)
+    decoder_layers = Module("layers", decoder_block, repeat=c.n_decoder_layers)
+    encoder = Module("encoder", (encoder_layers, *last), stream="encoder")
+    decoder = Module("decoder", (decoder_layers, *last))
     if not c.embeddings:
         return Module("", (encoder, decoder))
     shared = "src_embed.weight" if c.shared_embeddings else None
@@ -95,6 +78,10 @@ def transformer(c: TransformerConfig) -> Module:
             linear("generator", vocab, embed, tied_to=shared, component="head"),
         ),
     )
+
+
+def _mlp(c: TransformerConfig, embed: Axis) -> Module:
+    return mlp("", Axis("ffn", c.d_ff), embed, bias=c.bias, act="relu", names=("linear1", "linear2"))
 
 
 def _attention(name: str, c: TransformerConfig, embed: Axis, *, cross: bool = False) -> Module:

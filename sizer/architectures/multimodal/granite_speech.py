@@ -81,32 +81,15 @@ def encoder(c: GraniteEncoderConfig) -> Module:
 
     Source: transformers `modeling_granite_speech.py`.
     """
-    embed, characters, window = (
-        Axis("embed", c.d_model),
-        Axis("vocab", c.n_characters),
-        Axis("window", c.window),
-    )
-    ffn = Axis("ffn", c.d_ff)
-
-    def half_mlp(name: str) -> Module:
-        return Module(
-            name,
-            (
-                layer_norm("pre_norm", embed),
-                linear("up_proj", ffn, embed, bias=True),
-                Op("act", "silu", {"width": ffn.size}),
-                linear("down_proj", embed, ffn, bias=True),
-            ),
-            component="mlp",
-        )
-
+    embed, characters = Axis("embed", c.d_model), Axis("vocab", c.n_characters)
+    window = Axis("window", c.window)
     block = Module(
         "layers",
         (
-            half_mlp("ff1"),
+            _half_mlp("ff1", c, embed),
             Module("attn", _attention(c, embed), component="attention"),
             Module("conv", _convolve(c, embed), component="mixer"),
-            half_mlp("ff2"),
+            _half_mlp("ff2", c, embed),
             layer_norm("post_norm", embed),
         ),
         repeat=c.n_layers,
@@ -122,6 +105,17 @@ def encoder(c: GraniteEncoderConfig) -> Module:
             linear("out_mid", embed, characters, bias=True, component="other"),
         ),
     )
+
+
+def _half_mlp(name: str, c: GraniteEncoderConfig, embed: Axis) -> Module:
+    ffn = Axis("ffn", c.d_ff)
+    parts = (
+        layer_norm("pre_norm", embed),
+        linear("up_proj", ffn, embed, bias=True),
+        Op("act", "silu", {"width": ffn.size}),
+        linear("down_proj", embed, ffn, bias=True),
+    )
+    return Module(name, parts, component="mlp")
 
 
 def _attention(c: GraniteEncoderConfig, embed: Axis) -> Children:

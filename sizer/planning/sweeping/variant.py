@@ -8,10 +8,10 @@ from math import prod
 from random import Random
 from typing import Any
 
-from sizer.core.dims import is_array
+from sizer.core.dims import MAX_LAYERS, is_array
 from sizer.core.poly import as_poly
 from sizer.errors import SizerError
-from sizer.model import MAX_LAYERS, Model
+from sizer.model import Model
 from sizer.planning.forms import LENGTHS, SETTINGS, Form, Lettered, closed, pointwise, run_letters
 from sizer.planning.sweeping.axes import Axis
 from sizer.planning.sweeping.grid import NotWholeError, evaluate

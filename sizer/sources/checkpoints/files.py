@@ -10,10 +10,9 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, TypeVar
 
-from sizer.errors import BadInput, SizerError, UnknownName, clip
+from sizer.errors import BadInput, SizerError, UnknownName, clip, nearest
 from sizer.sources.hub.target import is_hub
 
-LFS_START = b"version https://git-lfs.github.com/spec/"
 MAX_LISTED = 100_000
 T = TypeVar("T")
 
@@ -46,12 +45,24 @@ def is_folder(path: str) -> bool:
 def no_file(path: str) -> SizerError:
     """That there is no such file; of a repository with the nearest that it has."""
     if not is_hub(path):
-        return BadInput(f"there is no file {clip(path)!r}")
+        return BadInput(f"there is no file {clip(path)!r}{_instead(path)}")
     from sizer.sources.hub.repository import place
 
     repository, inside = place(path)
     names = [name for name in repository.sizes if "/" not in name or "/" in inside]
     return UnknownName(f"file of {repository.where}", inside, names, hint=f"it has {len(names):,}")
+
+
+def _instead(path: str) -> str:
+    """What there is in place of a file that there is not."""
+    folder, name = os.path.split(path.rstrip("/"))
+    if folder and not os.path.isdir(folder):
+        return f"; there is no folder {clip(folder)!r} either"
+    try:
+        near = nearest(name, names_in(folder or "."))
+    except BadInput:
+        return ""
+    return f"; did you mean {clip(os.path.join(folder, near[0]))!r}?" if near else ""
 
 
 def names_in(folder: str) -> list[str]:
@@ -146,23 +157,6 @@ def small_value(path: str, offset: int, length: int) -> bytes:
     with opened(path) as file:
         data = read_at(file, offset, length)
     return data if len(data) == length else b""
-
-
-def lfs_size(head: bytes) -> int | None:
-    """The size in a Git LFS pointer, a small text that stands for a file not downloaded.
-
-    https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
-
-    >>> lfs_size(b"version https://git-lfs.github.com/spec/v1\\noid sha256:4d7a\\nsize 548105171\\n")
-    548105171
-    """
-    if not head.startswith(LFS_START):
-        return None
-    for line in head[:1024].splitlines():
-        key, _, value = line.partition(b" ")
-        if key == b"size" and value.isdigit() and len(value) < 20:
-            return int(value)
-    return 0
 
 
 def json_file(path: str, most: int = 8_000_000) -> dict[str, Any] | None:

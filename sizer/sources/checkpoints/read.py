@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from sizer.errors import BadInput, clip
-from sizer.sources.checkpoints.files import LFS_START, is_file, is_folder, lfs_size, opened, read_at, size_of
+from sizer.sources.checkpoints.files import is_file, is_folder, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import Contents, Missing
+from sizer.sources.lfs import LFS_START, lfs_size
 
 ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx")
 INDEX_ENDING = ".index.json"

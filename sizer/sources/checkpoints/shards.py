@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable
 
 from sizer.errors import BadInput, clip
-from sizer.sources.checkpoints.files import exists, is_file, lfs_size, of_each, opened, read_at, size_of
+from sizer.sources.checkpoints.files import exists, is_file, of_each, opened, read_at, size_of
 from sizer.sources.checkpoints.stored import MAX_COUNTED, MAX_TENSORS, Contents, Missing
+from sizer.sources.lfs import lfs_size
 
 # The most files a checkpoint has been published in is some 200.
 MAX_FILES = 10_000

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.core.record import Record
 from sizer.errors import BadInput, clip
+from sizer.sources.lfs import not_downloaded
 
 if TYPE_CHECKING:
     from sizer.sources.checkpoints.columns import Columns
@@ -158,10 +159,8 @@ class Contents:
         """What is known of a checkpoint of which no file is here."""
         first = self.missing[0]
         if self.format == "git lfs pointer":
-            return (
-                f"{clip(self.path)} is a Git LFS pointer: the file itself, of {first.bytes:,} bytes, "
-                "was not downloaded; run git lfs pull"
-            )
+            inside = "" if self.path.endswith(first.file) else first.file
+            return not_downloaded(os.path.join(self.path, inside) if inside else self.path, first.bytes or 0)
         known = [f"{n.tensors:,} tensors" for n in self.missing[:1] if n.tensors and len(self.missing) == 1]
         total = self.stated.get("total_size") or sum(m.bytes or 0 for m in self.missing)
         if total:

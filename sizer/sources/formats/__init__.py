@@ -71,9 +71,20 @@ def recognise(values: Mapping[str, Any], name: str) -> Format:
         _check_required(known, values, name)
     raise BadInput(
         f"{name} has no model_type, so its architecture is unknown; add it, or --class with the name of "
-        f"its class. Nor is it another tool's configuration; looked for "
-        f"{'; '.join(known.sought() for known in FORMATS)}"
+        f"its class. It is no configuration of {', '.join(known.title for known in FORMATS)} "
+        f"either{_nearest(values)}"
     )
+
+
+def _nearest(values: Mapping[str, Any]) -> str:
+    """The format of which a file has most of what it needs, and what is missing."""
+    near = max(
+        FORMATS, key=lambda known: len(values.keys() & set(known.required)) / (len(known.required) or 1)
+    )
+    missing = [key for key in near.required if key not in values]
+    if len(missing) == len(near.required):
+        return ""
+    return f"; of {near.title} it lacks {', '.join(missing) or near.marked()}"
 
 
 def _check_required(known: Format, values: Mapping[str, Any], name: str) -> None:

@@ -168,11 +168,9 @@ class Format(Record):
             return True
         return not present.isdisjoint(self.weak if weakly else self.marks)
 
-    def sought(self) -> str:
-        """What a file of this format has, for a message."""
-        marks = " or ".join((*self.marks, *self.weak)[:2])
-        parts = [*self.required, marks] if marks else list(self.required)
-        return f"{self.title} ({', '.join(parts)})"
+    def marked(self) -> str:
+        """The keys that tell a file of this format from another's, for a message."""
+        return " or ".join((*self.marks, *self.weak)[:2])
 
     def check_spelling(self, settings: Settings) -> None:
         """Refuse a key that is a size of this format, misspelt."""
