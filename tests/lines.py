@@ -21,6 +21,7 @@ LINES = [
     "formula gemma-2-2b --of kv-cache --policy full --dtype fp8",
     "flops llama-3-8b --past 100 --seq-len 8 --causal",
     "flops llama-3-8b --decode 4 --batch-size 3",
+    "flops deepseek-v3 --decode 4 --latents absorbed",
     "flops llama-3-8b --chunk 256 --logits-to-keep 1 --attention flash",
     "flops gpt2-small --lora r=8,target=c_attn --explain",
     "flops gpt2-small --checkpointing full",

@@ -38,6 +38,12 @@ from sizer.report.report import Report
 @click.option("--chunk", type=int, metavar="N", help="Run the tokens in passes of N (chunked prefill).")
 @click.option("--decode", type=int, metavar="N", help="Instead, N more tokens one at a time, after T.")
 @click.option("--logits-to-keep", type=int, metavar="N", help="The head reads only the last N tokens.")
+@click.option(
+    "--latents",
+    default="expanded",
+    metavar="WAY",
+    help="Latents in a cache: expanded anew, or absorbed as engines do.  [default: expanded]",
+)
 @click.option("--lora", metavar="r=8,target=q_proj+v_proj", help="Train these adapters alone.")
 @click.option("--stream", "streams", multiple=True, metavar="NAME=N", help="Tokens of another stream.")
 @click.option("--causal", is_flag=True, help="Beside it, without the pairs that a mask or a window hides.")

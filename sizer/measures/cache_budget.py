@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig
-from sizer.measures.kv_cache import Kept, Setup, a_token, cache_of
+from sizer.measures.cache_kinds import Kept
+from sizer.measures.cache_layers import Setup, a_token
+from sizer.measures.kv_cache import cache_of
 
 # No context is as long as this; it bounds a search whose answer is "any length".
 MOST_TOKENS = 2**48
@@ -46,7 +48,7 @@ def fit(kinds: Sequence[Kept], setup: Setup, policy: str, budget: int) -> Fit:
     """What `budget` bytes hold; pages and cells are rounded as the policy does.
 
     >>> import sizer
-    >>> from sizer.measures.kv_cache import kept
+    >>> from sizer.measures.cache_kinds import kept
     >>> setup = Setup(1, 20000, 20000, "bf16")
     >>> found = fit(kept(sizer.load("llama-3-8b").rows()), setup, "vllm", 1952 * 2**21)
     >>> found.blocks, found.tokens, round(found.concurrency, 2)

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sizer.core.dims import Dim, round_up
-from sizer.measures.kv_cache import Kept, Layers, Policy, Setup, a_sequence, a_token, smaller
+from sizer.core.record import Record
+from sizer.measures.cache_kinds import Kept
+from sizer.measures.cache_layers import Layers, Setup, a_sequence, a_token, smaller
 
 # An int64 that transformers keeps in each layer of a static cache, or with a window.
 LENGTH_BYTES = 8
 # llama.cpp rounds the cells of a cache up to this (GGML_PAD in llama-context and llama-kv-cache-iswa).
 LLAMA_CPP_PAD = 256
+
+
+class Policy(Record):
+    """A rule of what is kept: who keeps it so, and whether the figure is exact or an estimate.
+
+    `reserves`: it sets room aside, in pages or cells, and that is the answer.
+    """
+
+    __slots__ = ("exact", "plan", "reserves", "source", "text")
+
+    def __init__(
+        self,
+        text: str,
+        source: str,
+        plan: Callable[[Sequence[Kept], Setup], list[Layers]],
+        exact: bool = True,
+        reserves: bool = False,
+    ) -> None:
+        self.text = text
+        self.source = source
+        self.plan = plan
+        self.exact = exact
+        self.reserves = reserves
 
 
 def _tokens(one: Kept, setup: Setup, window: Dim | None) -> Dim:

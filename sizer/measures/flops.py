@@ -16,6 +16,7 @@ from sizer.core.tree import State
 from sizer.core.walk import Row
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.count import COMPONENTS
+from sizer.measures.latents import WAYS, absorbed, check_way, expanding
 from sizer.measures.passes import Pass, check_positive
 from sizer.measures.products import Part, as_products, part_of
 from sizer.measures.recompute import checkpointing_of, recomputed
@@ -118,6 +119,7 @@ def flops(
     checkpointing: bool | str = False,
     causal: bool = False,
     lora: str | None = None,
+    latents: str = "expanded",
 ) -> Flops:
     """FLOPs of a pass over `batch_size` sequences of `seq_len` tokens.
 
@@ -129,6 +131,7 @@ def flops(
     before a block's last matrix) or "selective" (attention alone, Korthikanti et al. 2022).
     `causal`: count only the pairs of tokens that a causal mask and a window leave.
     `lora`: "r=8,target=q_proj+v_proj", the adapters that are trained, and nothing else.
+    `latents`: how latents in a cache are read, "expanded" as transformers does or "absorbed" as engines do.
 
     >>> import sizer
     >>> flops(sizer.load("gpt2-small").rows()).forward
@@ -136,6 +139,7 @@ def flops(
     """
     kernel = kernel_of(attention)
     mode = checkpointing_of(checkpointing)
+    check_way(latents)
     check_positive(
         batch_size=batch_size,
         seq_len=seq_len,
@@ -160,7 +164,7 @@ def flops(
         causal=causal,
         logits=logits_to_keep,
     )
-    found = flops_of(list(rows), run, kernel=kernel, mode=mode)
+    found = flops_of(list(rows), run, kernel=kernel, mode=mode, latents=latents)
     if lora is None:
         return found
     from sizer.measures.adapters import with_lora
@@ -198,6 +202,7 @@ def flops_of(
     kernel: str = "eager",
     mode: str = "none",
     products: frozenset[str] | None = None,
+    latents: str = "expanded",
 ) -> Flops:
     """FLOPs of a pass: `flops` after its arguments are read.
 
@@ -207,9 +212,14 @@ def flops_of(
     keeps = any(isinstance(row.leaf, State) and row.stream != "encoder" for row in rows)
     plain = as_products(rows, kernel) if products is None else products
     idle, untrained = idle_parts(rows, run), untrained_parts(rows)
+    # What a cache keeps as latents; without one, all tokens are new.
+    kept = expanding(rows) if run.cached else {}
+    anew = {name: run.keys(latent.window) for name, latent in kept.items()}
+    if kept and latents == "absorbed":
+        rows, anew = absorbed(rows), {}
     parts: list[Part] = []
     for row in rows:
-        part = part_of(row, run, kernel, keeps, plain)
+        part = part_of(row, run, kernel, keeps, plain, anew.get(row.name))
         if part is not None:
             if idle and row.name.startswith(idle):
                 part = part._replace(forward=0, backward=0)
@@ -224,6 +234,8 @@ def flops_of(
         backward = backward + part.backward
     recompute = 0 if run.cached else recomputed(rows, parts, mode)
     assumptions = _assumptions(parts, run, kernel)
+    if kept:
+        assumptions.append(WAYS[latents])
     if untrained and not run.cached:
         assumptions.append("an indexer picks tokens and has no backward pass")
     if idle:

@@ -102,10 +102,22 @@ class Pass(Record):
         """
         if self.causal and masked:
             return _triangle(self.past, self.tokens, window)
-        pairs = _rectangles(self.new, self.past, self.times, window)
+        pairs = self.new * _keys(self.new, self.past, self.times, window)
         if self.rest:
-            pairs = pairs + _rectangles(self.rest, self.past + self.new * self.times, 1, window)
+            pairs = pairs + self.rest * self._rest_keys(window)
         return pairs
+
+    def keys(self, window: Dim | None) -> Dim:
+        """Tokens that the passes attend to, those of each pass anew.
+
+        >>> Pass(new=2, past=9, times=2).keys(None), Pass(new=2, past=9, times=2).keys(4)
+        (24, 10)
+        """
+        keys = _keys(self.new, self.past, self.times, window)
+        return keys + self._rest_keys(window) if self.rest else keys
+
+    def _rest_keys(self, window: Dim | None) -> Dim:
+        return _keys(self.rest, self.past + self.new * self.times, 1, window)
 
 
 def is_zero(size: Dim) -> bool:
@@ -113,10 +125,10 @@ def is_zero(size: Dim) -> bool:
     return isinstance(size, int) and size == 0
 
 
-def _rectangles(new: Dim, past: Dim, times: int, window: Dim | None) -> Dim:
-    """Σ new · (kept + new) over passes whose cache grows by `new` each time."""
+def _keys(new: Dim, past: Dim, times: int, window: Dim | None) -> Dim:
+    """Σ (kept + new) over passes whose cache grows by `new` each time."""
     if times == 1:
-        return new * (kept(past, window) + new)
+        return kept(past, window) + new
     # Passes whose whole past is kept, then those of a full window.
     growing = times
     if isinstance(window, int):
@@ -124,7 +136,7 @@ def _rectangles(new: Dim, past: Dim, times: int, window: Dim | None) -> Dim:
     pasts = growing * past + new * (growing * (growing - 1) // 2)
     if growing < times:
         pasts = pasts + (times - growing) * (window - 1)  # type: ignore[operator]
-    return new * (pasts + times * new)
+    return pasts + times * new
 
 
 def kept(past: Dim, window: Dim | None) -> Dim:

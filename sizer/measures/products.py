@@ -48,15 +48,17 @@ def as_products(rows: Sequence[Row], kernel: str) -> frozenset[str]:
     )
 
 
-def part_of(row: Row, run: Pass, kernel: str, keeps: bool, plain: frozenset[str]) -> Part | None:
+def part_of(
+    row: Row, run: Pass, kernel: str, keeps: bool, plain: frozenset[str], tokens: Dim | None = None
+) -> Part | None:
     """The FLOPs of a row in a pass; `None` where it computes nothing that counts.
 
     `keeps`: whether the model has a cache, and so a causal mask. `plain`: attentions that run as
-    matrix products whatever the kernel.
+    matrix products whatever the kernel. `tokens`: those that a matrix runs over, where not the new ones.
     """
     leaf = row.leaf
     if isinstance(leaf, Param):
-        amount = _matmul(row, leaf, run)
+        amount = _matmul(row, leaf, run, tokens)
         if amount is None:
             return None
         amount = amount * run.batch * row.visits
@@ -81,11 +83,12 @@ def part_of(row: Row, run: Pass, kernel: str, keeps: bool, plain: frozenset[str]
     return None
 
 
-def _matmul(row: Row, leaf: Param, run: Pass) -> Dim | None:
+def _matmul(row: Row, leaf: Param, run: Pass, tokens: Dim | None) -> Dim | None:
     """FLOPs of one visit of a weight by one sequence; `None` where it multiplies nothing."""
     use = leaf.use
     if use == "matmul":
         length = run.head_tokens if row.component == "head" and not row.stream else run.length(row.stream)
+        length = length if tokens is None else tokens
         return 2 * length * (row.numel if leaf.active is None else leaf.active)
     if use == "pooled":
         return 2 * (row.numel if leaf.active is None else leaf.active)

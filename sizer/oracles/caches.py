@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.dtypes import bits
 from sizer.errors import UnknownName
-from sizer.oracles.runs import explained, inputs, ready
+from sizer.oracles.runs import explained, inputs, over_cache, ready
 from sizer.oracles.torch import _import_torch
 
 if TYPE_CHECKING:
@@ -39,30 +39,20 @@ def measure(
     with explained(model, "its cache"), torch.no_grad():
         module = ready(model, real=True).to(getattr(torch, TYPES.get(dtype, dtype)))
         given = inputs(model, module, batch_size, seq_len - steps, encoder_len)
-        key = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
         if policy == "static":
             from transformers import StaticCache
 
             given["past_key_values"] = StaticCache(config=module.config, max_cache_len=max_len or seq_len)
-        output = module(**given, use_cache=True)
+        again = over_cache(module, given, seq_len - steps)
         for _ in range(steps):
-            cache = _cache(output)
-            again = {**given, key: given[key][:, -1:], _name(output): cache}
-            output = module(**again, use_cache=True)
-    tensors = list(_tensors(_cache(output)))
+            again = over_cache(module, again, 1)
+    cache = again["past_key_values"] if "past_key_values" in again else again["cache_params"]
+    tensors = list(_tensors(cache))
     return {
         "logical": sum(t.numel() * t.element_size() for t in tensors if t.is_floating_point()),
         "bookkeeping": sum(t.numel() * t.element_size() for t in tensors if not t.is_floating_point()),
         "stored": sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values()),
     }
-
-
-def _name(output: Any) -> str:
-    return "past_key_values" if getattr(output, "past_key_values", None) is not None else "cache_params"
-
-
-def _cache(output: Any) -> Any:
-    return getattr(output, _name(output))
 
 
 def _tensors(found: Any, seen: set[int] | None = None) -> Iterator[Any]:

@@ -54,6 +54,29 @@ def inputs(model: Model, module: Any, batch: int, tokens: int, encoder: int | No
     return {"input_ids": ids(tokens)}
 
 
+def over_cache(module: Any, given: dict[str, Any], tokens: int, **rest: Any) -> dict[str, Any]:
+    """Run a pass over the next tokens of a sequence, and give back what the next one reads."""
+    if not tokens:
+        return given
+    torch = _import_torch()
+    key = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
+    ids = torch.ones((given[key].shape[0], tokens), dtype=torch.long, device=given[key].device)
+    output = module(**{**given, key: ids}, use_cache=True, **rest)
+    again = {**given, cache_name(output): getattr(output, cache_name(output))}
+    if key == "decoder_input_ids":
+        # The encoder ran once; its tokens are not read again.
+        from transformers.modeling_outputs import BaseModelOutput
+
+        again["encoder_outputs"] = BaseModelOutput(last_hidden_state=output.encoder_last_hidden_state)
+        again.pop("input_ids", None)
+    return again
+
+
+def cache_name(output: Any) -> str:
+    """What a module calls the cache that it answers with."""
+    return "past_key_values" if getattr(output, "past_key_values", None) is not None else "cache_params"
+
+
 @contextlib.contextmanager
 def explained(model: Model, what: str) -> Any:
     """A run that fails inside the library ends in a message, not a traceback."""

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from sizer.core.tree import Op, Param
-from sizer.measures.kv_cache import Kept as KeptState
-from sizer.measures.kv_cache import Setup, cache_of
-from sizer.measures.kv_cache import kept as kept_states
+from sizer.measures.cache_kinds import Kept as KeptState
+from sizer.measures.cache_kinds import kept as kept_states
+from sizer.measures.cache_layers import Setup
+from sizer.measures.kv_cache import cache_of
 from sizer.measures.memory import training
 from sizer.measures.optimizers import optimizer_named
 from sizer.measures.standing import buffer_bytes, standing

@@ -17,9 +17,11 @@ from sizer.core.poly import Poly, as_poly, symbol
 from sizer.core.record import Record
 from sizer.core.walk import walk
 from sizer.errors import InvalidConfig
+from sizer.measures.cache_kinds import kept
+from sizer.measures.cache_layers import Setup, smaller, window_letter
 from sizer.measures.count import count
 from sizer.measures.flops import flops_of, kernel_of
-from sizer.measures.kv_cache import Setup, cache_of, kept, smaller, window_letter
+from sizer.measures.kv_cache import cache_of
 from sizer.measures.passes import Pass
 from sizer.measures.products import as_products
 from sizer.measures.scans import log2

@@ -118,7 +118,7 @@ class Roofline:
 
     def decode(self, *, batch_size: int = 1, seq_len: int = 4096) -> Bound:
         """A step that gives each of `batch_size` sequences one token after `seq_len`."""
-        flops = int(self.model.flops(batch_size, seq_len, decode=1).forward)
+        flops = int(self.model.flops(batch_size, seq_len, decode=1, latents="absorbed").forward)
         return self._bound(batch_size, batch_size, flops, batch_size, seq_len)
 
     def _bound(self, tokens: int, at_once: int, flops: int, batch_size: int, seq_len: int) -> Bound:

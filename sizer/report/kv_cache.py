@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from sizer import units
 from sizer.errors import UnknownName
+from sizer.measures.cache_kinds import kept
+from sizer.measures.cache_layers import Layers, Setup
 from sizer.measures.cache_policies import POLICIES
 from sizer.measures.context import warnings
-from sizer.measures.kv_cache import KVCache, Layers, Setup, kept
+from sizer.measures.kv_cache import KVCache
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
 from sizer.report.report import Report, Table, View

@@ -11,6 +11,8 @@ from sizer.report.count import head, notes
 from sizer.report.report import Report, Table, View
 
 WHAT = ("flops", "kv-cache", "shards")
+# Of a run whose FLOPs are counted: what `sizer flops` calls the same.
+FLOPS_OPTIONS = ("encoder_len", "checkpointing", "past_len", "chunk", "decode", "logits_to_keep")
 
 
 def report(model: Model, what: str, **run: Any) -> Report:
@@ -59,17 +61,10 @@ Pairs = Mapping[str, tuple[int, int]]
 def _flops(model: Model, run: Mapping[str, Any]) -> tuple[Pairs, str]:
     from sizer.oracles.flops import measure
 
-    batch, tokens, encoder = run["batch_size"], run["seq_len"], run.get("encoder_len")
-    kernel, checkpointing = run["attention"], run.get("checkpointing", False)
-    theirs = measure(
-        model,
-        batch_size=batch,
-        seq_len=tokens,
-        encoder_len=encoder,
-        attention=kernel,
-        checkpointing=checkpointing,
-    )
-    ours = model.flops(batch, tokens, kernel, checkpointing, encoder_len=encoder)
+    batch, tokens, kernel = run["batch_size"], run["seq_len"], run["attention"]
+    how = {name: run[name] for name in FLOPS_OPTIONS if run.get(name)}
+    theirs = measure(model, batch_size=batch, seq_len=tokens, attention=kernel, **how)
+    ours = model.flops(batch, tokens, kernel, **how)
     pairs = {name: (getattr(ours, name), theirs[name]) for name in ("forward", "backward")}
     return pairs, f"{batch} × {tokens} tokens, {kernel}"
 

@@ -258,6 +258,35 @@ def test_a_cache_spares_the_encoder() -> None:
     assert step.backward == 0
 
 
+def test_latents_are_scored_as_they_are_where_the_matrix_is_absorbed() -> None:
+    # DeepSeek-V2, arXiv:2405.04434, section 2.1.2: queries of 512 + 64 against the latent and its rotary
+    # key, and 512 mixed, for each of 128 heads; nothing is expanded.
+    model = sizer.load("deepseek-v3")
+    found = model.flops(2, 1, past_len=99, latents="absorbed")
+
+    assert found.kinds["attention"] == 2 * 61 * 100 * 2 * 128 * (512 + 64 + 512)
+    assert found.kinds["matmul"] == model.flops(2, 1).kinds["matmul"]
+
+
+def test_latents_in_a_cache_are_expanded_again() -> None:
+    # transformers 5.24, DeepseekV3Attention: kv_b_proj [128 · (128 + 128), 512] runs over all that is cached.
+    model = sizer.load("deepseek-v3")
+    found, alone = model.flops(2, 1, past_len=99), model.flops(2, 1)
+
+    assert found.kinds["matmul"] - alone.kinds["matmul"] == 2 * 61 * 99 * 2 * 128 * (128 + 128) * 512
+    assert any("expanded" in text or "anew from latents" in text for text in found.assumptions)
+
+
+def test_what_ends_opt_350m_reads_every_token() -> None:
+    # transformers 5.24, OPTDecoder: project_out [512, 1024] runs before the last logits are picked.
+    model = sizer.load(
+        {"model_type": "opt", "hidden_size": 1024, "num_attention_heads": 16, "word_embed_proj_dim": 512}
+    )
+    spared = model.flops(1, 10).forward - model.flops(1, 10, logits_to_keep=1).forward
+
+    assert spared == 9 * 2 * 512 * 50272
+
+
 def test_only_the_last_logits(llama: Model) -> None:
     all_of_them, last = llama.flops(2, 10), llama.flops(2, 10, logits_to_keep=1)
 
@@ -323,6 +352,7 @@ BAD = [
     (["--past", "-1"], ["past_len = -1 is negative"]),
     (["--attention", "flahs"], ["no attention kernel named 'flahs'", "flash", "eager, sdpa"]),
     (["--checkpointing", "ful"], ["no kind of checkpointing named 'ful'", "full"]),
+    (["--latents", "absorbd"], ["no way to read latents named 'absorbd'; did you mean 'absorbed'?"]),
     (["--rule", "7n"], ["no rule named '7n'", "6n, palm, chinchilla"]),
     (["--chunk", "4", "--decode", "2"], ["give one of the two"]),
     (["--stream", "image"], ["--stream image is not NAME=TOKENS"]),

@@ -14,9 +14,10 @@ import sizer
 from sizer.architectures.registry import HF_MODULES
 from sizer.measures.cache_budget import fit
 from sizer.measures.cache_dtypes import token_bytes
+from sizer.measures.cache_kinds import kept
+from sizer.measures.cache_layers import Setup
 from sizer.measures.cache_policies import POLICIES
 from sizer.measures.closed_forms import cache_forms
-from sizer.measures.kv_cache import Setup, kept
 from sizer.model import Model
 from sizer.units import parse_bytes
 

@@ -119,7 +119,7 @@ def classic(c: ClassicConfig, style: Style) -> Module:
         *_norm(c, style.embedding_norm, embed),
         block,
         *(_norm(c, style.final_norm, embed) if c.final_norm else ()),
-        *(() if c.d_embed is None else (linear("project_out", width, embed, component="head"),)),
+        *(() if c.d_embed is None else (linear("project_out", width, embed, component="other"),)),
     )
     published = c.layout == "checkpoint" and style.published_head
     return with_named_head(

@@ -1,0 +1,122 @@
+"""What the layers of a model must keep while decoding, kind by kind, as its tree says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sizer.core.dims import Dim
+from sizer.core.record import Record
+from sizer.core.tree import Op, State
+from sizer.core.walk import Row
+
+# A word for each kind of state in a table.
+WORDS = {
+    "kv": "keys and values",
+    "cross_kv": "keys and values of the encoder",
+    "latent": "latents (MLA)",
+    "compressed": "compressed keys and values",
+    "index": "indexer keys",
+    "index_keys": "indexer keys",
+    "conv": "convolution inputs",
+    "ssm": "recurrent state",
+    "delta": "recurrent state",
+    "wkv": "recurrent state",
+    "shift": "last token",
+}
+LATENTS = ("latent", "compressed")
+
+
+class Kept(Record):
+    """What some layers of one kind keep, each: elements a token and elements a sequence.
+
+    `keys` and `values` are a token's; a latent is all `keys`. `heads`: KV heads, where it has any.
+    `window`: the tokens that are enough. `dtype`: a type of its own, if not the cache's.
+    `channels`: of a convolution, whose engines may keep one input less a channel.
+    """
+
+    __slots__ = (
+        "channels",
+        "cross",
+        "dtype",
+        "heads",
+        "keys",
+        "layers",
+        "name",
+        "per_sequence",
+        "values",
+        "window",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        layers: Dim,
+        keys: Dim,
+        values: Dim,
+        per_sequence: Dim,
+        window: Dim | None,
+        dtype: str | None,
+        heads: Dim | None,
+        channels: Dim,
+        cross: bool,
+    ) -> None:
+        self.name = name
+        self.layers = layers
+        self.keys = keys
+        self.values = values
+        self.per_sequence = per_sequence
+        self.window = window
+        self.dtype = dtype
+        self.heads = heads
+        self.channels = channels
+        self.cross = cross
+
+    @property
+    def word(self) -> str:
+        """What it is, for a table."""
+        word = WORDS.get(self.name, self.name.replace("_", " "))
+        return word if self.window is None else f"{word}, window {self.window}"
+
+
+def kept(rows: Iterable[Row]) -> list[Kept]:
+    """What each kind of layer keeps, in the order of the model."""
+    found: dict[str, Kept] = {}
+    cores: dict[str, Op] = {}
+    convolutions: dict[str, Op] = {}
+    for row in rows:
+        leaf = row.leaf
+        if isinstance(leaf, Op):
+            place = row.name.rpartition(".")[0]
+            if leaf.kind in ("attention", "cross_attention"):
+                cores[place] = leaf
+            elif leaf.kind == "conv":
+                convolutions[place] = leaf
+        elif isinstance(leaf, State):
+            place = row.name.rpartition(".")[0]
+            one = _kept(row, leaf, cores.get(place), convolutions.get(place))
+            key = repr(one._replace(layers=0))
+            same = found.get(key)
+            found[key] = one if same is None else same._replace(layers=same.layers + one.layers)
+    return list(found.values())
+
+
+def _kept(row: Row, leaf: State, core: Op | None, convolution: Op | None) -> Kept:
+    heads: Dim | None = None
+    keys, values = leaf.per_token, 0
+    if core is not None and leaf.name in ("kv", "cross_kv"):
+        heads = core.sizes["kv_heads"]
+        keys = heads * core.sizes["d_qk"]  # type: ignore[operator]
+        values = leaf.per_token - keys
+    channels = convolution.sizes["channels"] if convolution is not None and leaf.name == "conv" else 0
+    return Kept(
+        leaf.name,
+        row.visits,
+        keys,
+        values,
+        leaf.per_sequence,
+        leaf.window,
+        leaf.dtype,
+        heads,
+        channels,
+        leaf.name == "cross_kv",
+    )
