@@ -106,17 +106,18 @@ class Run:
 
     def linear(self, module: Module, path: str, x: Tensor) -> Tensor:
         """x times a matrix, and a bias where there is one."""
-        weight, bias, out, transposed = None, None, 0, False
+        weight, bias, out, transposed, adapts = None, None, 0, False, False
         for leaf in module.children:
             if isinstance(leaf, Param) and leaf.name == "weight":
                 weight = self.parameter(leaf, path)
+                adapts = self.lora is not None and self.lora.adapts(path, leaf)
                 transposed = module.kind == "conv1d"
                 out = leaf.axes[1 if transposed else 0].size
             elif isinstance(leaf, Param) and leaf.name.startswith("bias"):
                 bias = self.parameter(leaf, path)
         assert weight is not None
         self.tape.module = path
-        if self.lora is not None and self.lora.adapts(path):
+        if adapts:
             plain = self._biased(x, weight, bias, out, transposed)
             return low_rank.adapted(self, path, x, plain, weight, bias)
         return self._biased(x, weight, bias, out, transposed)
@@ -251,17 +252,19 @@ class Run:
         gate_up, down = (self.parameter(params[name], inside) for name in ("gate_up_proj", "down_proj"))
         flat = ops.reshape(tape, x, (self.batch * self.length, x.shape[-1]))
         top_k = top_k_of(params["down_proj"])
-        choice = next((leaf for leaf in router.children if isinstance(leaf, Op)), None)
+        choice = next(leaf for leaf in router.children if isinstance(leaf, Op))
         tape.module = joined(path, router.name)
-        if choice is None:
-            logits = self.call(router, path, flat)
-            weights, indices = experts.route(tape, logits, top_k)
-        else:
+        if "fp32" in choice.traits:
             # Such a router is kept and run in fp32 (`_keep_in_fp32_modules_strict`).
             leaf = next(leaf for leaf in router.children if isinstance(leaf, Param) and len(leaf.axes) > 1)
             matrix = self.parameter(leaf, tape.module, "fp32")
             logits = self.product(ops.to(tape, flat, "fp32"), matrix, leaf.axes[0].size)
+        else:
+            logits = self.call(router, path, flat)
+        if choice.kind == "grouped_choice":
             weights, indices = experts.route_in_groups(tape, logits, top_k, choice)
+        else:
+            weights, indices = experts.route(tape, logits, top_k, choice.traits)
         tape.module = inside
         own = experts.Routed(gate_up, down, act, self.cast)
         out = experts.IMPLEMENTATIONS[self.routed](tape, flat, weights, indices, own)
