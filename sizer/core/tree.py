@@ -70,7 +70,7 @@ class Param(Record):
 
     `use` is what a forward pass does with it: "matmul" (2 FLOPs an element and token),
     "pooled" (2 FLOPs an element and sequence: a matrix over one token of it),
-    "lookup" (a row is read), or "" (scaled, added or scanned, by the module it stands in).
+    "lookup" (a row is read), "idle" (nothing), or "" (scaled, added or scanned, by the module it stands in).
     `tied_to` is the full name of the tensor whose storage it shares.
     `active` is how many of its elements one token visits, where that is not all of them.
     """

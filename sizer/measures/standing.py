@@ -65,7 +65,8 @@ def standing(
         # Some routers are kept in fp32.
         n_bytes = 4 if row.name in routers else width
         weights = weights + row.numel * row.copies * n_bytes
-        if settings.lora is None and leaf.trainable and not _frozen(row.name, settings.frozen):
+        learns = leaf.trainable and leaf.use != "idle" and not _frozen(row.name, settings.frozen)
+        if settings.lora is None and learns:
             shape = tuple(axis.size for axis in leaf.axes)
             hidden = leaf.use == "matmul" and row.component not in ("head", "embedding", "position")
             trained.append(Weight(shape, row.copies, n_bytes, hidden, row.name, row.frames))

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
 
 
+# Heads up to this width share keys and values in transformers' call of sdpa.
+WIDEST = 256
+
+
 class Run:
     """One step over `batch` sequences of `length` tokens."""
 
@@ -56,7 +60,8 @@ class Run:
         self.offload_activations = offload_activations
         self.loss_chunks = loss_chunks
         self.casts: dict[str, Tensor] = {}
-        self.mask: Tensor | None = None
+        # Of layers with a window and without.
+        self.masks: dict[bool, Tensor] = {}
         self.places: Tensor | None = None
         self.rotary: tuple[Tensor, Tensor, Dim] | None = None
         self.parameters: dict[str, Tensor] = {}
@@ -299,19 +304,22 @@ class Run:
     def _mixed(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
         tape = self.tape
         tape.module = path
+        mask = self.masks.get(core.sizes.get("window") is not None)
+        if self.attention == "sdpa" and (mask is not None or self._is_wide(q, v)):
+            k, v = modules.repeat_kv(tape, k, q.shape[1]), modules.repeat_kv(tape, v, q.shape[1])
         if self.attention != "eager":
             v, k, q = self.cast(v), self.cast(k), self.cast(q)
             if self.attention == "sdpa" and tape.choose(lambda: bool(q.shape[-1] != v.shape[-1])):
                 out = ops.transpose(tape, latent.plain_attention(tape, q, k, v), 1, 2)
                 return ops.contiguous(tape, out)
-            out = ops.transpose(tape, ops.attention(tape, q, k, v), 1, 2)
+            out = ops.transpose(tape, ops.attention(tape, q, k, v, mask), 1, 2)
             return ops.contiguous(tape, out)
         out, weights = modules.eager_attention(
             tape,
             q,
             k,
             v,
-            self.mask,
+            mask,
             cast=self.cast,
             upcast="fp32_softmax" in core.traits,
             in_fp32=False,
@@ -319,6 +327,11 @@ class Run:
         )
         self.held.append(weights)
         return out
+
+
+    def _is_wide(self, q: Tensor, v: Tensor) -> bool:
+        """Whether heads are too wide for a kernel that shares keys and values (`sdpa_attention.py`)."""
+        return self.tape.choose(lambda: bool(q.shape[-1] > WIDEST or v.shape[-1] > WIDEST))
 
 
 FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
