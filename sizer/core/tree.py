@@ -70,7 +70,7 @@ class Param(Record):
 
     `use` is what a forward pass does with it: "matmul" (2 FLOPs an element and token),
     "pooled" (2 FLOPs an element and sequence: a matrix over one token of it),
-    "lookup" (a row is read), or "" (scaled, added or scanned, by the module it stands in).
+    "lookup" (a row is read), "idle" (nothing), or "" (scaled, added or scanned, by the module it stands in).
     `tied_to` is the full name of the tensor whose storage it shares.
     `active` is how many of its elements one token visits, where that is not all of them.
     """
@@ -123,7 +123,10 @@ class Op(Record):
     `traits` are switches of the op, where its reference computes it in a way of its own:
     "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32),
     "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token),
-    "pairs" (positions turn neighbours, not the halves of a head), "normalized" (weights sum to one).
+    "pairs" (positions turn neighbours, not the halves of a head). Of a router: "normalized" (the weights
+    of a token's experts sum to one), "chosen_first" (a softmax over those that were chosen alone),
+    "cast" (they are brought to the type of the scores), "fp32" (kept and run in fp32), "made_last" (the
+    module makes the router after the experts).
     """
 
     __slots__ = ("component", "kind", "name", "sizes", "traits")

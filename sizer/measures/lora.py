@@ -8,7 +8,7 @@ from sizer.core.dims import Dim
 from sizer.core.layers import MATRICES
 from sizer.core.record import Record
 from sizer.core.tree import Param
-from sizer.core.walk import Row
+from sizer.core.walk import Frame, Row
 from sizer.errors import InvalidConfig, UnknownName
 
 
@@ -30,10 +30,10 @@ class LoRA(Record):
         self.dora = dora
         self.bias = bias
 
-    def adapts(self, name: str) -> bool:
-        """Whether the module of that name has an adapter."""
+    def adapts(self, name: str, matrix: Param) -> bool:
+        """Whether the module of that name and matrix has an adapter."""
         if self.targets == ("all-linear",):
-            return name not in ("score", "classifier")
+            return name not in ("score", "classifier") and not _is_vocabulary(matrix)
         return any(name == target or name.endswith(f".{target}") for target in self.targets)
 
 
@@ -66,11 +66,14 @@ def parse(text: str) -> LoRA:
 class Adapter(Record):
     """The adapters of one row: the module's name, how many there are, and their parameters each."""
 
-    __slots__ = ("copies", "name", "params", "sizes")
+    __slots__ = ("copies", "frames", "name", "params", "sizes")
 
-    def __init__(self, name: str, copies: Dim, params: Dim, sizes: tuple[Dim, ...]) -> None:
+    def __init__(
+        self, name: str, copies: Dim, params: Dim, sizes: tuple[Dim, ...], frames: tuple[Frame, ...] = ()
+    ) -> None:
         self.name = name
         self.copies = copies
+        self.frames = frames
         self.params = params
         # Elements of A, of B, and of the magnitudes.
         self.sizes = sizes
@@ -96,13 +99,13 @@ def adapters(rows: Iterable[Row], lora: LoRA) -> list[Adapter]:
         last = name.rsplit(".", 1)[-1]
         if last not in names:
             names.append(last)
-        if not lora.adapts(name) or (lora.targets == ("all-linear",) and _is_vocabulary(row, leaf)):
+        if not lora.adapts(name, leaf):
             continue
         out, into = (axis.size for axis in (leaf.axes[::-1] if row.kind == "conv1d" else leaf.axes))
         sizes: tuple[Dim, ...] = (lora.rank * into, lora.rank * out)
         if lora.dora:
             sizes = (*sizes, into if row.kind == "embedding" else out)
-        found.append(Adapter(name, row.copies, sum(sizes, start=0), sizes))
+        found.append(Adapter(name, row.copies, sum(sizes, start=0), sizes, row.frames))
     for target in lora.targets:
         if target != "all-linear" and not any(
             a.name == target or a.name.endswith(f".{target}") for a in found
@@ -111,9 +114,9 @@ def adapters(rows: Iterable[Row], lora: LoRA) -> list[Adapter]:
     return found
 
 
-def _is_vocabulary(row: Row, leaf: Param) -> bool:
+def _is_vocabulary(matrix: Param) -> bool:
     """Whether a matrix is an embedding or the output embeddings: one side of it is the vocabulary."""
-    return row.kind == "embedding" or any(axis.name == "vocab" for axis in leaf.axes)
+    return matrix.use == "lookup" or any(axis.name == "vocab" for axis in matrix.axes)
 
 
 def trainable(rows: Iterable[Row], lora: LoRA) -> Dim:

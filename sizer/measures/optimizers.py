@@ -10,7 +10,9 @@ from math import prod
 
 from sizer.core.dims import Dim
 from sizer.core.record import Record
+from sizer.core.walk import Frame
 from sizer.errors import UnknownName
+from sizer.measures.neighbours import neighbours
 
 # bitsandbytes, `optim/optimizer.py`: states of 8 bits are quantized in blocks of 256 with a scale of
 # 32 bits each; tensors below 4,096 elements keep states of 32 bits.
@@ -23,10 +25,10 @@ STEP_BYTES = 4
 class Weight(Record):
     """A parameter as an optimizer sees it: its shape, how many alike, bytes an element, its use.
 
-    `layers`: the repeats of a block that have it; none for what stands in no block.
+    `name`, `frames`: those of its row, which say where it stands among the others.
     """
 
-    __slots__ = ("copies", "is_hidden_matrix", "layers", "n_bytes", "shape")
+    __slots__ = ("copies", "frames", "is_hidden_matrix", "n_bytes", "name", "shape")
 
     def __init__(
         self,
@@ -34,9 +36,11 @@ class Weight(Record):
         copies: Dim,
         n_bytes: int,
         is_hidden_matrix: bool,
-        layers: Sequence[int] = (),
+        name: str = "",
+        frames: tuple[Frame, ...] = (),
     ) -> None:
-        self.layers = layers
+        self.name = name
+        self.frames = frames
         self.shape = shape
         self.copies = copies
         self.n_bytes = n_bytes
@@ -138,22 +142,8 @@ def step_place(weights: Sequence[Weight]) -> tuple[int, int]:
     """The parameter at which a step holds the most, and the one before it, by their places.
 
     A step works on one parameter at a time, and lets the last one's denominator go when it has the
-    next one's: `max(n[i-1] + 2·n[i])`. The one before is the last that stands in a layer of its own.
+    next one's: `max(n[i-1] + 2·n[i])`.
     """
-    best, places = -1, (0, -1)
-    for i, weight in enumerate(weights):
-        if isinstance(weight.copies, int) and not weight.copies:
-            continue
-        before = i - 1
-        while before >= 0 and not _meet(weights[before], weight):
-            before -= 1
-        held = weights[before].numel * weights[before].n_bytes if before >= 0 else 0
-        if held + 2 * weight.numel * weight.n_bytes > best:
-            best, places = held + 2 * weight.numel * weight.n_bytes, (i, before)
-    return places
-
-
-def _meet(a: Weight, b: Weight) -> bool:
-    if isinstance(a.copies, int) and not a.copies:
-        return False
-    return not (a.layers and b.layers) or a.layers == b.layers or not set(a.layers).isdisjoint(b.layers)
+    n_bytes = [weight.numel * weight.n_bytes for weight in weights]
+    pairs = neighbours([(i, weight.name, weight.frames) for i, weight in enumerate(weights)])
+    return max(pairs, key=lambda pair: 2 * n_bytes[pair[0]] + (n_bytes[pair[1]] if pair[1] >= 0 else 0))

@@ -1,43 +1,66 @@
-"""The order in which modules register their parameters, which state dicts and optimizers follow."""
+"""The order in which modules register their parameters, which state dicts and optimizers follow.
+
+torch lists a module's own tensors before those of its parts, and the parts as the module makes them,
+which is not always the order in which they run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sizer.core.tree import Op
 from sizer.core.walk import Row
 
+# Made after the other parts of an attention, though queries and keys pass them first.
+QUERY_KEY_NORMS = ("q_norm", "k_norm", "query_layernorm", "key_layernorm", "q_layernorm", "k_layernorm")
+# Of the norms of a block, those that are made first.
+FIRST_NORMS = ("input_layernorm", "post_attention_layernorm")
+
+
+class _Part:
+    """A module while its rows are sorted: its own, and its parts by name."""
+
+    __slots__ = ("own", "parts")
+
+    def __init__(self) -> None:
+        self.own: list[Row] = []
+        self.parts: dict[str, _Part] = {}
+
+    def rows(self) -> Iterator[Row]:
+        """Its own rows, and then those of its parts."""
+        yield from self.own
+        for name in self._made():
+            yield from self.parts[name].rows()
+
+    def _made(self) -> list[str]:
+        names = list(self.parts)
+        if "o_proj" in self.parts:
+            names.sort(key=lambda name: 2 if name in QUERY_KEY_NORMS else name == "qkv_proj")
+        elif "experts" in self.parts and self._router_is_last():
+            names.sort(key=lambda name: name != "experts")
+        elif any(self._is_late_norm(name) for name in names):
+            names.sort(key=lambda name: self._is_late_norm(name) * (2 - (name in FIRST_NORMS)))
+        return names
+
+    def _router_is_last(self) -> bool:
+        rows = self.parts["gate"].own if "gate" in self.parts else ()
+        return any(isinstance(row.leaf, Op) and "made_last" in row.leaf.traits for row in rows)
+
+    def _is_late_norm(self, name: str) -> bool:
+        """Whether it is a norm of a block as LLaMA's and its descendants' make them."""
+        rows = self.parts[name].own
+        if not rows or self.parts[name].parts:
+            return False
+        return rows[0].kind == "rms_norm" or ("self_attn" in self.parts and name.endswith("_layernorm"))
+
 
 def registered(rows: Sequence[Row]) -> list[Row]:
-    """The rows in that order: modules of transformers make the RMSNorms of a block after its other parts."""
-    ordered: list[Row] = []
-    i = 0
-    while i < len(rows):
-        if not rows[i].frames:
-            ordered.append(rows[i])
-            i += 1
-            continue
-        outer, j = rows[i].name.partition(".{}")[0], i
-        while j < len(rows) and rows[j].frames and rows[j].name.partition(".{}")[0] == outer:
-            j += 1
-        inside = rows[i:j]
-        last = [r for r in inside if r.kind == "rms_norm" and r.name.partition(".{}.")[2].count(".") == 1]
-        ordered += _choosing_last([r for r in inside if r not in last]) + last
-        i = j
-    return ordered
-
-
-def _choosing_last(rows: list[Row]) -> list[Row]:
-    """The rows of a block in which a router that chooses by groups comes after the experts."""
-    for choice in [r for r in rows if isinstance(r.leaf, Op) and r.leaf.kind == "grouped_choice"]:
-        gate = choice.name.rpartition(".")[0]
-        around = gate.rpartition(".")[0]
-        routed = [
-            r for r in rows if r.name.startswith(f"{around}.") and getattr(r.leaf, "active", None) is not None
-        ]
-        if routed:
-            chosen = [r for r in rows if r.name.startswith(f"{gate}.")]
-            rows = [r for r in rows if r not in chosen]
-            place = rows.index(routed[-1]) + 1
-            rows[place:place] = chosen
-    return rows
+    """The rows in that order."""
+    root = _Part()
+    for row in rows:
+        part = root
+        *path, _ = row.name.split(".")
+        for step in path:
+            part = part.parts.setdefault(step, _Part())
+        part.own.append(row)
+    return list(root.rows())

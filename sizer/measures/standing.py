@@ -55,26 +55,27 @@ def standing(
     routers = {
         f"{row.name.rpartition('.')[0]}.weight"
         for row in ordered
-        if isinstance(row.leaf, Op) and row.leaf.kind == "grouped_choice"
+        if isinstance(row.leaf, Op) and "fp32" in row.leaf.traits
     }
     for row in ordered:
         leaf = row.leaf
         buffers = buffers + buffer_bytes(row)
         if not isinstance(leaf, Param) or leaf.tied_to is not None:
             continue
-        # Routers that choose by groups are kept in fp32.
+        # Some routers are kept in fp32.
         n_bytes = 4 if row.name in routers else width
         weights = weights + row.numel * row.copies * n_bytes
-        if settings.lora is None and leaf.trainable and not _frozen(row.name, settings.frozen):
+        learns = leaf.trainable and leaf.use != "idle" and not _frozen(row.name, settings.frozen)
+        if settings.lora is None and learns:
             shape = tuple(axis.size for axis in leaf.axes)
             hidden = leaf.use == "matmul" and row.component not in ("head", "embedding", "position")
-            layers = (row.frames[0].indices or ()) if row.frames else ()
-            trained.append(Weight(shape, row.copies, n_bytes, hidden, layers))
+            trained.append(Weight(shape, row.copies, n_bytes, hidden, row.name, row.frames))
     added: Dim = 0
     if settings.lora is not None:
-        for adapter in adapters(rows, settings.lora):
+        for adapter in adapters(ordered, settings.lora):
             added = added + adapter.params * adapter.copies * 4
-            trained += [Weight((size,), adapter.copies, 4, False) for size in adapter.sizes]
+            where = adapter.name, adapter.frames
+            trained += [Weight((size,), adapter.copies, 4, False, *where) for size in adapter.sizes]
     gradients: Dim = 0
     state: Dim = 0
     for weight in trained:

@@ -86,6 +86,7 @@ def still_saved(module: Any) -> tuple[int, int]:
         (LLAMA, ["q_proj", "v_proj"]),
         (LLAMA, ["gate_proj", "down_proj", "o_proj"]),
         (LLAMA, ["k_proj"]),
+        (LLAMA, ["all-linear"]),
         (GPT2, ["c_attn"]),
         (GPT2, ["c_attn", "c_fc", "c_proj"]),
     ],
@@ -100,7 +101,7 @@ def test_what_an_adapted_step_keeps(
         attn_implementation=attention,
         dtype=getattr(torch, DTYPES[precision]),
     )
-    adapters = peft.LoraConfig(r=4, target_modules=targets, use_dora=dora, fan_in_fan_out=config is GPT2)
+    adapters = peft.LoraConfig(r=4, target_modules=targets[0] if targets == ["all-linear"] else targets, use_dora=dora, fan_in_fan_out=config is GPT2)
     module = peft.get_peft_model(module, adapters)
     saved, real = still_saved(module), measure(module, precision=precision, **SIZES)
 
@@ -110,5 +111,4 @@ def test_what_an_adapted_step_keeps(
     ledger, found = model.activations(**how), model.memory(**how)
 
     assert (ledger.total, ledger.n_tensors) == saved
-    assert found.peaks["backward"] == real.peaks["backward"]
-    assert found.peak_bytes == max(real.peaks.values())
+    assert found.peaks == real.peaks

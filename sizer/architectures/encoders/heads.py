@@ -91,7 +91,8 @@ def language_head(c: Any) -> Children:
     """Scores of every token of the vocabulary; the matrix is the word embedding's, if tied."""
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
     width = embed if c.d_embed is None else Axis("embedding", c.d_embed)
-    bias, act = Param("bias", (vocab,)), Op("act", c.act, {"width": width.size})
+    # The matrix has a bias of its own where it is not tied: this one is kept, and added to nothing.
+    bias, act = Param("bias", (vocab,), "" if c.tie_embeddings else "idle"), Op("act", c.act, {"width": width.size})
     if c.head == "roberta":
         parts: Children = (
             linear("dense", embed, embed, bias=True),

@@ -122,7 +122,7 @@ def _routed(c: DeepseekConfig, experts: Module) -> Module:
     gate, *others = experts.children
     assert isinstance(gate, Module)
     sizes = {"groups": c.n_group, "top_groups": c.topk_group, "top_k": c.top_k}
-    traits = ("normalized",) if c.norm_topk_prob else ()
+    traits = ("fp32", "made_last", *(("normalized",) if c.norm_topk_prob else ()))
     choice = Op("choice", "grouped_choice", sizes, traits=traits)
     gate = gate._replace(children=(*gate.children, choice))
     return experts._replace(children=(gate, *others), flow="experts")

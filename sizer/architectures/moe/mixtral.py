@@ -36,6 +36,11 @@ def _phimoe(hf: HFConfig) -> Reading:
     return moe_reading(hf, naming="phimoe", norm="layer", qkv_bias=bias, o_bias=bias, **given)
 
 
+def _weights(hf: HFConfig, *more: str) -> tuple[str, ...]:
+    """How Qwen's routers weigh experts: normalized on demand, in the type of the logits."""
+    return ("cast", *more, *(("normalized",) if hf["norm_topk_prob"] else ()))
+
+
 def step_pattern(hf: HFConfig, dense: list[int]) -> Pattern | None:
     """Experts in every `decoder_sparse_step`-th layer but those listed as dense."""
     step, any_experts = hf["decoder_sparse_step"], hf["num_experts"] > 0
@@ -53,6 +58,7 @@ def _qwen2_moe(hf: HFConfig) -> Reading:
         mlp_layers=step_pattern(hf, hf["mlp_only_layers"] or []),
         d_ff_shared=hf["shared_expert_intermediate_size"],
         shared_gate=True,
+        routing=_weights(hf),
         **windowed,
     )
 
@@ -68,12 +74,13 @@ def _qwen3_moe(hf: HFConfig) -> Reading:
         o_bias=bias,
         qa_prefix="transformer",
         window=hf["sliding_window"] if hf["use_sliding_window"] else None,
+        routing=_weights(hf, "made_last"),
     )
 
 
 def _olmoe(hf: HFConfig) -> Reading:
     bias = hf["attention_bias"]
-    given = _all_sparse(hf)
+    given = _all_sparse(hf) | {"routing": _weights(hf)}
     return moe_reading(hf, naming="qwen2_moe", qk_norm="full", qkv_bias=bias, o_bias=bias, **given)
 
 
@@ -86,6 +93,7 @@ def _flex_olmo(hf: HFConfig) -> Reading:
         qkv_bias=bias,
         o_bias=bias,
         norms=("", "post_attention_layernorm", "", "post_feedforward_layernorm"),
+        routing=_weights(hf),
         **_all_sparse(hf),
     )
 
@@ -131,6 +139,7 @@ def _hunyuan_v1_moe(hf: HFConfig) -> Reading:
         d_ff_shared=hf["intermediate_size"],
         qk_norm="head",
         qk_norm_names=("query_layernorm", "key_layernorm"),
+        routing=("normalized", "fp32"),
         qkv_bias=bias,
         o_bias=bias,
         **_all_sparse(hf),
@@ -148,6 +157,7 @@ def _mellum(hf: HFConfig) -> Reading:
         qk_norm="head",
         qkv_bias=bias,
         o_bias=bias,
+        routing=_weights(hf, "made_last"),
         **windows(hf, lambda _: False),
         **layered_rotary(hf, kinds, every),
     )
@@ -171,6 +181,7 @@ def _cohere2_moe(hf: HFConfig) -> Reading:
         mlp_layers=sparse_layers(hf, lambda i: i >= n_dense),
         qkv_bias=bias,
         o_bias=bias,
+        routing=("cast", "chosen_first"),
         **windows(hf, lambda i: bool((i + 1) % prefix if i < n_dense else (i - n_dense + 1) % rest)),
     )
 

@@ -30,7 +30,7 @@ from sizer.core.layers import (
     stacked,
 )
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Layers, Leaf, Module, Param, heads_axis
+from sizer.core.tree import Axis, Layers, Leaf, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig
 
 
@@ -50,6 +50,7 @@ class MoEConfig(DecoderConfig):
     `rotary_types`: the kinds of layers that have rotary frequencies of their own.
     `n_rotary`: further sets of frequencies, one for each base.
     `qa_prefix`: what a question-answering model calls its decoder.
+    `routing`: how the router weighs experts, by the traits of an `Op` (`sizer.core.tree`).
     `mtp_layers`: layers for multi-token prediction, in the count where `count_mtp` says so; `dense_mtp`:
     they have no experts, and ERNIE's names.
     """
@@ -78,6 +79,7 @@ class MoEConfig(DecoderConfig):
     mtp_layers: Dim | None = None
     count_mtp: bool = False
     dense_mtp: bool = False
+    routing: tuple[str, ...] = ("normalized",)
 
     letters = {
         **DecoderConfig.letters,
@@ -191,6 +193,8 @@ def sparse_mlp(c: MoEConfig, embed: Axis) -> Module:
     """A router, the experts it chooses from, and those that every token visits."""
     names, experts = c.names, Axis("expert", c.n_experts)
     router = linear(names.router, experts, embed, bias=c.router_bias, component="router")
+    choice = Op("choice", "choice", {"top_k": c.top_k}, traits=c.routing)
+    router = router._replace(children=(*router.children, choice))
     shared: tuple[Module, ...] = ()
     if c.d_ff_shared is not None:
         ffn = Axis("ffn", c.d_ff_shared)

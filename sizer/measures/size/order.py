@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sizer.core.tree import Param
 from sizer.core.walk import Row
@@ -32,7 +32,7 @@ def ordered(model: Model, pieces: Sequence[Piece], *, loaded: bool) -> tuple[lis
     """
     memory = _names_in_memory(model)
     if memory is None and not loaded:
-        place = {name: i for i, name in enumerate(_registered(model))}
+        place = {row.name: i for i, row in enumerate(registered(stored_rows(model)))}
         return sorted(pieces, key=lambda piece: place[piece.row]), False
 
     def key(piece: Piece) -> Key:
@@ -41,27 +41,6 @@ def ordered(model: Model, pieces: Sequence[Piece], *, loaded: bool) -> tuple[lis
         return natural(name.removesuffix("weight") + piece.name[len(stem) :])
 
     return sorted(pieces, key=key), memory is not None
-
-
-def _registered(model: Model) -> list[str]:
-    """Names in the order of registration: a module's own parameters, then those of its parts."""
-    names: list[str] = []
-    tree: dict[str, Any] = {}
-    for row in registered(stored_rows(model)):
-        place = tree
-        *steps, last = row.name.split(".")
-        for step in steps:
-            place = place.setdefault(f"{step}.", {})
-        place[last] = row.name
-
-    def emit(place: dict[str, Any]) -> None:
-        names.extend(name for name in place.values() if isinstance(name, str))
-        for part in place.values():
-            if isinstance(part, dict):
-                emit(part)
-
-    emit(tree)
-    return names
 
 
 def _names_in_memory(model: Model) -> dict[str, str] | None:

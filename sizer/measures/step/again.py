@@ -32,7 +32,7 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
     kept = [
         (
             tuple(map(_on_host, inputs)) if run.offload_activations else inputs,
-            run.mask,
+            run.masks,
             run.rotary,
             run.places,
         )
@@ -40,14 +40,14 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
 
     def again() -> Node:
         tape.keeper = kept.pop()
-        inputs, run.mask, run.rotary, _ = tape.keeper
+        inputs, run.masks, run.rotary, _ = tape.keeper
         if run.offload_activations:
             inputs = tuple(_brought_back(tensor) for tensor in inputs)
-            tape.keeper = inputs, run.mask, run.rotary, None
+            tape.keeper = inputs, run.masks, run.rotary, None
         run.layer, run.casts = layer, {}
         tape.stop_at = tape.n_saved + n_saved
         y = forward(*inputs)
-        run.casts, run.mask, run.rotary = {}, None, None
+        run.casts, run.masks, run.rotary = {}, {}, None
         run.held.clear()
         tape.stop_at, tape.muted = -1, False
         assert y.node is not None

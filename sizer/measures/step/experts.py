@@ -6,7 +6,7 @@ Source: `integrations/moe.py`, and the routers and experts of `modeling_mixtral.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,17 +17,28 @@ from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Tensor
 
 
-def route(tape: Tape, logits: Tensor, top_k: Dim) -> tuple[Tensor, Tensor]:
-    """The weights and the indices of the experts that each token visits; the weights sum to one."""
-    n = logits.shape[0]
-    probs = ops.softmax(tape, ops.to(tape, logits, "fp32"))
-    indices = tape.new("topk", (n, top_k), "int64")
-    values = ops.generic(tape, "topk", (probs,), (n, top_k), "fp32", saved=(indices,))
-    total = ops.generic(tape, "sum", (values,), (n, 1), "fp32")
-    # The division is done in place, so what it needs of its input is copied first.
-    before = tape.new("clone", (n, top_k), "fp32")
-    weights = ops.generic(tape, "div_", (values, total), (n, top_k), "fp32", saved=(total, before))
-    return weights, indices
+def route(tape: Tape, logits: Tensor, top_k: Dim, traits: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """The weights and the indices of the experts that each token visits."""
+    chosen_first = "chosen_first" in traits
+    scores = logits if chosen_first else ops.softmax(tape, ops.to(tape, logits, "fp32"))
+    shape = logits.shape[0], top_k
+    indices = tape.new("topk", shape, "int64")
+    weights = ops.generic(tape, "topk", (scores,), shape, scores.dtype, saved=(indices,))
+    if chosen_first:
+        weights = ops.softmax(tape, ops.to(tape, weights, "fp32"))
+    if "normalized" in traits:
+        weights = _normalized(tape, weights)
+    return (ops.to(tape, weights, logits.dtype) if "cast" in traits else weights), indices
+
+
+def _normalized(tape: Tape, weights: Tensor, *, shifted: bool = False) -> Tensor:
+    """Weights over their sum. The division is in place, so what it needs of its input is copied first."""
+    dtype, (n, _) = weights.dtype, weights.shape
+    total = ops.generic(tape, "sum", (weights,), (n, 1), dtype)
+    if shifted:
+        total = ops.shift(tape, total)
+    before = tape.new("clone", weights.shape, dtype)
+    return ops.generic(tape, "div_", (weights, total), weights.shape, dtype, saved=(total, before))
 
 
 def route_in_groups(tape: Tape, logits: Tensor, top_k: Dim, choice: Op) -> tuple[Tensor, Tensor]:
@@ -58,9 +69,7 @@ def route_in_groups(tape: Tape, logits: Tensor, top_k: Dim, choice: Op) -> tuple
     dtype = scores.dtype
     weights = ops.generic(tape, "gather", (scores,), (n, top_k), dtype, saved=(indices, scores))
     if "normalized" in choice.traits:
-        total = ops.shift(tape, ops.generic(tape, "sum", (weights,), (n, 1), dtype))
-        before = tape.new("clone", (n, top_k), dtype)
-        weights = ops.generic(tape, "div_", (weights, total), (n, top_k), dtype, saved=(total, before))
+        weights = _normalized(tape, weights, shifted=True)
     weights = ops.scale(tape, weights)
     _until_the_end = mask, sums, biased
     return weights, indices

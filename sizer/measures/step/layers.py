@@ -35,10 +35,13 @@ class Equal(NamedTuple):
 Plan = list[Equal]
 
 
-def runs_of(block: Module, symbolic_block: Module | None = None) -> Plan:
-    """The layers of a repeated module in runs of equal ones, with the size of each run."""
+def runs_of(block: Module, symbolic_block: Module | None = None, *, windows: bool = False) -> Plan:
+    """The layers of a repeated module in runs of equal ones, with the size of each run.
+
+    `windows`: whether layers that differ in their window alone are told apart.
+    """
     _, indices = _count_of(block)
-    parts = list(_placed(block))
+    parts = list(_placed(block, windows))
     kinds = {layer: tuple(key for key, layers in parts if layer in layers) for layer in indices}
     found: list[list[int]] = []
     for layer in indices:
@@ -81,14 +84,14 @@ def _with_at(module: Module) -> Iterator[Module]:
             yield from _with_at(child)
 
 
-def _placed(block: Module) -> Iterator[tuple[Any, frozenset[int]]]:
-    """The parts that stand in some layers only; those that differ in their window alone are alike."""
+def _placed(block: Module, windows: bool) -> Iterator[tuple[Any, frozenset[int]]]:
+    """The parts that stand in some layers only; those that differ in their window alone may be alike."""
     for module in _with_at(block):
         assert module.at is not None
         key: Any = id(module)
         if all(not isinstance(child, Module | Param) for child in module.children):
             key = tuple(
-                (child.kind, tuple((k, v) for k, v in child.sizes.items() if k != "window"))
+                (child.kind, tuple((k, v) for k, v in child.sizes.items() if windows or k != "window"))
                 for child in module.children
                 if isinstance(child, Op)
             )

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
 
 
+# Heads up to this width share keys and values in transformers' call of sdpa.
+WIDEST = 256
+
+
 class Run:
     """One step over `batch` sequences of `length` tokens."""
 
@@ -56,7 +60,8 @@ class Run:
         self.offload_activations = offload_activations
         self.loss_chunks = loss_chunks
         self.casts: dict[str, Tensor] = {}
-        self.mask: Tensor | None = None
+        # Of layers with a window and without.
+        self.masks: dict[bool, Tensor] = {}
         self.places: Tensor | None = None
         self.rotary: tuple[Tensor, Tensor, Dim] | None = None
         self.parameters: dict[str, Tensor] = {}
@@ -106,17 +111,18 @@ class Run:
 
     def linear(self, module: Module, path: str, x: Tensor) -> Tensor:
         """x times a matrix, and a bias where there is one."""
-        weight, bias, out, transposed = None, None, 0, False
+        weight, bias, out, transposed, adapts = None, None, 0, False, False
         for leaf in module.children:
             if isinstance(leaf, Param) and leaf.name == "weight":
                 weight = self.parameter(leaf, path)
+                adapts = self.lora is not None and self.lora.adapts(path, leaf)
                 transposed = module.kind == "conv1d"
                 out = leaf.axes[1 if transposed else 0].size
             elif isinstance(leaf, Param) and leaf.name.startswith("bias"):
                 bias = self.parameter(leaf, path)
         assert weight is not None
         self.tape.module = path
-        if self.lora is not None and self.lora.adapts(path):
+        if adapts:
             plain = self._biased(x, weight, bias, out, transposed)
             return low_rank.adapted(self, path, x, plain, weight, bias)
         return self._biased(x, weight, bias, out, transposed)
@@ -251,17 +257,19 @@ class Run:
         gate_up, down = (self.parameter(params[name], inside) for name in ("gate_up_proj", "down_proj"))
         flat = ops.reshape(tape, x, (self.batch * self.length, x.shape[-1]))
         top_k = top_k_of(params["down_proj"])
-        choice = next((leaf for leaf in router.children if isinstance(leaf, Op)), None)
+        choice = next(leaf for leaf in router.children if isinstance(leaf, Op))
         tape.module = joined(path, router.name)
-        if choice is None:
-            logits = self.call(router, path, flat)
-            weights, indices = experts.route(tape, logits, top_k)
-        else:
+        if "fp32" in choice.traits:
             # Such a router is kept and run in fp32 (`_keep_in_fp32_modules_strict`).
             leaf = next(leaf for leaf in router.children if isinstance(leaf, Param) and len(leaf.axes) > 1)
             matrix = self.parameter(leaf, tape.module, "fp32")
             logits = self.product(ops.to(tape, flat, "fp32"), matrix, leaf.axes[0].size)
+        else:
+            logits = self.call(router, path, flat)
+        if choice.kind == "grouped_choice":
             weights, indices = experts.route_in_groups(tape, logits, top_k, choice)
+        else:
+            weights, indices = experts.route(tape, logits, top_k, choice.traits)
         tape.module = inside
         own = experts.Routed(gate_up, down, act, self.cast)
         out = experts.IMPLEMENTATIONS[self.routed](tape, flat, weights, indices, own)
@@ -296,19 +304,22 @@ class Run:
     def _mixed(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
         tape = self.tape
         tape.module = path
+        mask = self.masks.get(core.sizes.get("window") is not None)
+        if self.attention == "sdpa" and (mask is not None or self._is_wide(q, v)):
+            k, v = modules.repeat_kv(tape, k, q.shape[1]), modules.repeat_kv(tape, v, q.shape[1])
         if self.attention != "eager":
             v, k, q = self.cast(v), self.cast(k), self.cast(q)
             if self.attention == "sdpa" and tape.choose(lambda: bool(q.shape[-1] != v.shape[-1])):
                 out = ops.transpose(tape, latent.plain_attention(tape, q, k, v), 1, 2)
                 return ops.contiguous(tape, out)
-            out = ops.transpose(tape, ops.attention(tape, q, k, v), 1, 2)
+            out = ops.transpose(tape, ops.attention(tape, q, k, v, mask), 1, 2)
             return ops.contiguous(tape, out)
         out, weights = modules.eager_attention(
             tape,
             q,
             k,
             v,
-            self.mask,
+            mask,
             cast=self.cast,
             upcast="fp32_softmax" in core.traits,
             in_fp32=False,
@@ -316,6 +327,11 @@ class Run:
         )
         self.held.append(weights)
         return out
+
+
+    def _is_wide(self, q: Tensor, v: Tensor) -> bool:
+        """Whether heads are too wide for a kernel that shares keys and values (`sdpa_attention.py`)."""
+        return self.tape.choose(lambda: bool(q.shape[-1] > WIDEST or v.shape[-1] > WIDEST))
 
 
 FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {

@@ -119,7 +119,10 @@ def step(
     lettered = model.symbolic_tree("transformers") if symbolic else None
     found = blocks(tree)
     others = blocks(lettered) if lettered is not None else [None] * len(found)
-    plans = [runs_of(block, other) for block, other in zip(found, others, strict=True)]
+    plans = [
+        runs_of(block, other, windows=settings.attention == "sdpa")
+        for block, other in zip(found, others, strict=True)
+    ]
     tape = Tape(letters_of.choices if letters_of is not None else None, watch)
     batch, length = settings.lettered() if symbolic else (settings.batch_size, settings.seq_len)
     run = Run(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from sizer.core.dims import divide
+from sizer.core.dims import Dim, divide
 from sizer.core.tree import Buffer, Leaf, Module, Op
 from sizer.errors import InvalidConfig
 from sizer.measures.step import modules, ops
@@ -110,8 +110,8 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
     traits = {trait for op in _ops(body) for trait in op.traits}
     if "rotary" in traits:
         run.places = tape.new("arange", (1, run.length), "int64")
-    if run.attention == "eager" and "causal" in traits:
-        run.mask = tape.new("where", (run.batch, 1, run.length, run.length), x.dtype)
+    if "causal" in traits:
+        run.masks = masks(run, x.dtype, dict.fromkeys(op.sizes.get("window") for op in _ops(body)))
     if "rotary" in traits:
         width = next(rotary_width(op) for op in _ops(body) if "rotary" in op.traits)
         shape = (1, 1, run.length, width)
@@ -129,8 +129,27 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
         elif isinstance(child, Module) and (child.kind or child.flow):
             x = run.call(child, path, x)
     del named, kept
-    run.mask = run.rotary = run.places = None
+    run.masks, run.rotary, run.places = {}, None, None
     return x
+
+
+def masks(run: Run, dtype: str, windows: Iterable[Dim | None]) -> dict[bool, Tensor]:
+    """Which tokens a token sees, for layers with a window and without (`masking_utils.py`).
+
+    A kernel needs none for causal layers whose window no sequence fills.
+    """
+    shape = run.batch, 1, run.length, run.length
+    found: dict[bool, Tensor] = {}
+    for window in windows:
+        if run.attention == "eager":
+            found[window is not None] = run.tape.new("where", shape, dtype)
+        elif run.attention == "sdpa" and window is not None and _fills(run, window):
+            found[True] = run.tape.new("logical_and", shape, "bool")
+    return found
+
+
+def _fills(run: Run, window: Dim) -> bool:
+    return run.tape.choose(lambda: bool(run.length >= window))
 
 
 def _ops(module: Module) -> Iterator[Op]:

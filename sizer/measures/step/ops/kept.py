@@ -16,7 +16,9 @@ def layer_norm(tape: Tape, x: Tensor, weight: Tensor | None, bias: Tensor | None
     if needed:
         tape.save("layer_norm", x, *present)
     out = tape.new("native_layer_norm", x.shape, x.dtype)
-    mean_, rstd = (Tensor(storage_of(tape, stats, x.dtype), stats, x.dtype) for _ in range(2))
+    # Under autocast 16-bit tokens meet weights of 32 bits, whose type those of each token have.
+    dtype = present[0].dtype if present else x.dtype
+    mean_, rstd = (Tensor(storage_of(tape, stats, dtype), stats, dtype) for _ in range(2))
     tape.done("native_layer_norm")
     if needed:
         tape.save("layer_norm", mean_, rstd)
@@ -78,17 +80,21 @@ def cross_entropy(tape: Tape, logits: Tensor, labels: Tensor) -> Tensor:
     return loss
 
 
-def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
     """Fused attention, which keeps its inputs, its output and the log-sum-exp of each query.
 
-    Its result is laid out token by token, [B, T, H, Dh] seen as [B, H, T, Dh].
+    Its result is laid out token by token, [B, T, H, Dh] seen as [B, H, T, Dh]. A mask of booleans is
+    brought to the type of the queries first, and kept.
     """
     batch, heads, length, _ = q.shape
     d_v = v.shape[-1]
     op = "scaled_dot_product_attention"
     needed = q.needs_grad or k.needs_grad or v.needs_grad
+    if mask is not None:
+        mask = tape.new("masked_fill", mask.shape, q.dtype)
+    given = (q, k, v) if mask is None else (q, k, v, mask)
     if needed:
-        tape.save(op, q, k, v)
+        tape.save(op, *given)
     made = Tensor(
         storage_of(tape, (batch, length, heads, d_v), q.dtype), (batch, length, heads, d_v), q.dtype
     )
@@ -97,7 +103,7 @@ def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     out = transposed(tape, made, 1, 2)
     if needed:
         tape.save(op, lse, out)
-        kept = (q, k, v, lse, view(out, out.shape, out.strides))
+        kept = (*given, lse, view(out, out.shape, out.strides))
 
         def backward(g: Tensor) -> tuple[Tensor, ...]:
             outs = []
