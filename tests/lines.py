@@ -84,7 +84,7 @@ LINES = [
     "reconcile llama-3-8b 16.06GB --dtype bf16",
     "explain gpt2-small --set n_layers=3",
     "tensors gpt2-small --expand --dtype bf16 --layout transformers",
-    "hardware list --search h100 --vendor nvidia --min-memory 80",
+    "hardware list --search h100 --vendor nvidia --min-memory 80GB",
     "hardware show h100-sxm",
     "presets list --family qwen3 --kind moe --min 1000000000",
     "presets list --search llama --max 10000000000",
