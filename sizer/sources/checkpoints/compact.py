@@ -7,8 +7,8 @@ stand where they must shows that the form is this one throughout.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, pairwise
-from operator import add
+from itertools import chain, islice, pairwise
+from operator import add, lt
 
 from sizer.sources.checkpoints.scan import MAX_KEY
 
@@ -55,6 +55,11 @@ def are_plain(names: list[bytes]) -> bool:
         return text.isascii() or all(name.decode() or True for name in names)
     except UnicodeDecodeError:
         return False
+
+
+def are_unique(names: list[bytes]) -> bool:
+    """Whether no name is there twice; of sorted ones their order says so, in half the time of a set."""
+    return all(map(lt, names, islice(names, 1, None))) or len(set(names)) == len(names)
 
 
 def key_of(dtype: bytes, dims: bytes) -> bytes:

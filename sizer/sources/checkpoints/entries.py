@@ -119,7 +119,7 @@ def _window(parts: Parts, kinds: dict[bytes, Kind], where: str, file: str, base:
 
 
 def _no_name_twice(names: list[bytes], where: str) -> None:
-    if len(set(names)) == len(names):
+    if compact.are_unique(names):
         return
     seen: set[bytes] = set()
     for name in names:
