@@ -14,7 +14,7 @@ from typing import Any
 
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints import scan
-from sizer.sources.checkpoints.compact import are_plain, are_unique
+from sizer.sources.checkpoints.compact import are_unique, plain_lines
 from sizer.sources.checkpoints.files import opened, read_at, size_of
 from sizer.sources.checkpoints.shards import MAX_FILES, Reader, read_files
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing
@@ -46,7 +46,7 @@ class WeightMap:
     def __init__(self, data: bytes, at: int, where: str) -> None:
         self._text = data, at, where
         found = scan.pairs(data, at, MAX_TENSORS)
-        if found is None or not are_plain(list(found[1])):
+        if found is None or plain_lines(list(found[1])) is None:
             found = self._scanned()
         # All names in turn; those under each file; the place after the map.
         self.names, self.listed, self.end = found
@@ -62,7 +62,7 @@ class WeightMap:
     @cached_property
     def files(self) -> dict[bytes, bytes]:
         """The file of each tensor."""
-        if not are_unique(self.names) or not are_plain(self.names):
+        if not are_unique(self.names) or plain_lines(self.names) is None:
             self.names, self.listed, _ = self._scanned()
         found = dict.fromkeys(self.names, b"")
         for file, names in self.listed.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +144,7 @@ class Contents:
     @property
     def bytes(self) -> int:
         """What all tensors take."""
-        return sum(sum(columns.sizes) for columns in self.columns) + sum(t.bytes for t in self._stored)
+        return sum(columns.bytes for columns in self.columns) + sum(t.bytes for t in self._stored)
 
     def nothing_here(self) -> str:
         """What is known of a checkpoint of which no file is here."""
