@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-import sys
 import tempfile
 from math import prod
 from pathlib import Path
@@ -85,7 +84,7 @@ def report(rounds: int) -> None:
         }
         small = folder / "small.safetensors"
         write(small, plain("gpt2-small"))
-        run = [sys.executable, "-m", "sizer", "count"]
+        run = [str(SCRIPTS / "sizer"), "count"]
         chosen = {
             "sizer count gpt2-small": [*run, "--preset", "gpt2-small"],
             "sizer count small file": [*run, str(small)],

@@ -7,6 +7,7 @@ dependencies) it runs in the same rounds.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -74,12 +75,14 @@ def report(rounds: int) -> None:
 
 def compare(chosen: dict[str, list[str]], against: str, rounds: int) -> None:
     """Run commands in turn, round after round, and print their medians and ratios to one of them."""
+    # As anybody runs them: the first run, which is not counted, leaves what Python compiled.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     for command in chosen.values():
-        run(command)
+        run(command, env)
     results: dict[str, list[Run]] = {name: [] for name in chosen}
     for _ in range(rounds):
         for name, command in chosen.items():
-            results[name].append(run(command))
+            results[name].append(run(command, env))
     base = results[against]
     print(f"whole processes, {rounds} paired rounds; ratios to `{against}`\n")
     print(f"{'':24}{'ms':>8}{'spread':>9}{'ratio':>8}{'cpu ratio':>11}{'memory':>9}")

@@ -193,6 +193,19 @@ def test_a_measured_process_is_charged_with_its_own_memory_alone() -> None:
         processes.run([sys.executable, "-I", "-S", "-c", "raise SystemExit(4)"])
 
 
+def test_processes_run_as_installed_from_what_python_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "once.py").write_text("")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+
+    processes.compare({"it": [sys.executable, "-S", "-c", "import once"]}, "it", 1)
+
+    assert list((tmp_path / "__pycache__").glob("once.*.pyc"))
+
+
 IMPORTTIME = """import time: self [us] | cumulative | imported package
 import time:       120 |        340 |   click.core
 import time:        30 |         30 | click

@@ -266,6 +266,20 @@ def test_a_config_on_standard_input() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"209494272\n", b"")
 
 
+def test_nothing_looks_for_garbage_in_what_goes_with_the_process() -> None:
+    script = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000))\n"
+        "from sizer.cli import entry\n"
+        "entry()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "count", "gpt2", "-q"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "124439808\nTrue\n"
+
+
 def test_a_closed_pipe() -> None:
     read, write = os.pipe()
     os.close(read)

@@ -140,21 +140,18 @@ def agrees(text: bytes) -> None:
     parts = compact.parts(text[at:].rstrip()[:-1]) if at >= 0 else None
     if parts is None or text[:at].strip() != b"{" or text.rstrip()[-1:] != b"}":
         return
-    names, keys, numbers = parts
     try:
         safetensors.parse(io.BytesIO(bytes(8) + text), len(text), "x", "x")
     except sizer.SizerError:
         return
     pairs = json.loads(text, object_pairs_hook=lambda pairs: pairs)
-    assert [name for name, _ in pairs] == [name.decode() for name in names]
-    places = json.loads(b"[%b]" % numbers)
-    for (_, entry), key, begin, end in zip(pairs, keys, places[::2], places[1::2], strict=True):
+    assert [name for name, _ in pairs] == [name.decode() for name in parts.names]
+    for (_, entry), kind, places in zip(pairs, parts.kinds, parts.offsets.split(b"|"), strict=True):
         fields = dict(entry)
-        dtype, dims = compact.dtype_and_dims(key)
-        assert dims is not None
+        dtype, dims = compact.dtype_and_dims(kind)
         assert len(entry) == 3
         assert fields["dtype"].encode() == dtype
-        assert fields["data_offsets"] == [begin, end]
+        assert fields["data_offsets"] == list(map(int, places.split(b",")))
         assert fields["shape"] == json.loads(b"[" + dims + b"]")
 
 

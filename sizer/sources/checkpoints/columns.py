@@ -41,7 +41,7 @@ class Columns:
     They follow each other from byte `start` of the file, unless `begins` says where each begins.
     """
 
-    __slots__ = ("_groups", "begins", "file", "kinds", "lines", "start")
+    __slots__ = ("_groups", "begins", "bytes", "file", "kinds", "lines", "start")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Columns:
         self.file = file
         self.lines = lines
         self.kinds = kinds
+        self.bytes = sum(self.sizes)
         self.start = start
         self.begins = begins
         self._groups: list[tuple[StoredTensor, int]] | None = None

@@ -1,93 +1,128 @@
-"""Headers of safetensors without a space, as nearly all writers write them, taken apart as a whole.
+"""Entries of a safetensors header taken apart as a whole, by one pattern that all of them must have.
 
-Split at its quotes, such a header is ten pieces a tensor, of which six are always the same. That they
-stand where they must shows that the form is this one throughout.
+Nearly all writers put no space between; of that form nothing but what varies becomes an object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain, pairwise
-from operator import add
+import re
+from itertools import islice
+from operator import lt
+from typing import NamedTuple
 
-from sizer.sources.checkpoints.scan import MAX_KEY
+from sizer.sources.checkpoints.scan import SPACES
 
-# An entry between its quotes: "name" :{ "dtype" : "BF16" , "shape" :[4,4], "data_offsets" :[0,32]},
-_PIECES = 10
-_SAME = ((1, b":{"), (2, b"dtype"), (3, b":"), (5, b","), (6, b"shape"), (8, b"data_offsets"))
-_NAME, _DTYPE, _SHAPE, _OFFSETS = 0, 4, 7, 9
-_DIGITS = b"0123456789"
-_AROUND = b":[]}"
+# "name":{"dtype":"BF16","shape":[4,4],"data_offsets":[0,32]}, with bounds, so that no text is read twice
+# over by those that match in part.
+_ENTRY = re.compile(
+    rb'"([^"]{0,4096}+)":\{"dtype":"([^"]{0,32}+","shape":\[[^]]{0,999}+)\],"data_offsets":\[([^]]{3,39}+)\]\},'
+)
+_KIND = re.compile(rb'([^"\\]*)","shape":\[([^"]*)')
+# The same with spaces anywhere.
+_S = rb"[ \t\n\r]*+"
+_SPACED = (
+    rb'%s"([^"]{0,4096}+)"%s:%s\{%s"dtype"%s:%s"([A-Z0-9_]{1,16})"%s,'
+    rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
+    rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s,'.replace(b"%s", _S)
+)
 # What a name in its plain form does not hold: escapes, control characters.
 _NOT_IN_NAMES = bytes(range(32)) + b"\\"
 
-# Names; dtypes with dimensions, as the header writes them; where each tensor begins and ends, as
-# numbers between commas.
-Parts = tuple[list[bytes], list[bytes], bytes]
+
+class Parts(NamedTuple):
+    """Entries column by column: names, a line each, and all else as the header writes it.
+
+    `kinds` are dtype and shape, like `BF16","shape":[4,4`, and `different` each of them once; `offsets`
+    are like `0,32|32,64`.
+    """
+
+    names: list[bytes]
+    lines: bytes
+    kinds: list[bytes]
+    different: dict[bytes, None]
+    offsets: bytes
 
 
 def parts(entries: bytes) -> Parts | None:
     """Entries, from the first name to the brace that closes the last; `None` where their form is another."""
-    if entries[:1] != b'"':
-        return None
-    pieces = (entries + b",").split(b'"')[1:]
-    count = len(pieces) // _PIECES
-    if len(pieces) != count * _PIECES:
-        return None
-    if any(pieces[i::_PIECES].count(same) != count for i, same in _SAME):
-        return None
-    offsets = b"".join(pieces[_OFFSETS::_PIECES])
-    if offsets.translate(None, _DIGITS) != b":[,]}," * count:
-        return None
-    names = pieces[_NAME::_PIECES]
-    if not are_plain(names):
-        return None
-    keys = list(map(add, pieces[_DTYPE::_PIECES], pieces[_SHAPE::_PIECES]))
-    return names, keys, offsets.translate(None, _AROUND)[:-1]
+    # What stands between entries, then the three groups of an entry, again and again.
+    found = _ENTRY.split(entries + b",")
+    return _parts(*(found[i::4] for i in range(4))) or _spaced(entries)
 
 
-def are_plain(names: list[bytes]) -> bool:
-    """Whether names are UTF-8 as they stand, without escapes, of a length that names have."""
-    text = b"".join(names)
-    if len(text.translate(None, _NOT_IN_NAMES)) != len(text) or max(map(len, names), default=0) > MAX_KEY:
-        return False
+def _spaced(entries: bytes) -> Parts | None:
+    found = re.split(_SPACED, entries + b",")
+    between, names, dtypes, dims, begins, ends = (found[i::6] for i in range(6))
+    kinds = list(map(b'%b","shape":[%b'.__mod__, zip(dtypes, dims, strict=True)))
+    return _parts(between, names, kinds, list(map(b"%b,%b".__mod__, zip(begins, ends, strict=True))))
+
+
+def _parts(
+    between: list[bytes], names: list[bytes], kinds: list[bytes], offsets: list[bytes]
+) -> Parts | None:
+    lines = plain_lines(names)
+    different = dict.fromkeys(kinds)
+    if not names or any(between) or lines is None or not all(map(_KIND.fullmatch, different)):
+        return None
+    return Parts(names, lines, kinds, different, b"|".join(offsets))
+
+
+def plain_lines(names: list[bytes]) -> bytes | None:
+    """Names as lines; `None` unless they are UTF-8 as they stand, without escapes."""
+    lines = b"\n".join(names)
+    # The ends of lines go too.
+    if len(lines) - len(lines.translate(None, _NOT_IN_NAMES)) > max(len(names) - 1, 0):
+        return None
     try:
-        return text.isascii() or all(name.decode() or True for name in names)
+        lines.isascii() or lines.decode()
     except UnicodeDecodeError:
-        return False
+        return None
+    return lines
 
 
-def key_of(dtype: bytes, dims: bytes) -> bytes:
-    """A dtype and dimensions as a header writes them."""
-    return b"%b:[%b]," % (dtype, dims)
+def are_unique(names: list[bytes]) -> bool:
+    """Whether no name is there twice; of sorted ones their order says so, in half the time of a set."""
+    return all(map(lt, names, islice(names, 1, None))) or len(set(names)) == len(names)
 
 
-def dtype_and_dims(key: bytes) -> tuple[bytes, bytes | None]:
-    """The same apart; `None` for dimensions that are no list.
+def dtype_and_dims(kind: bytes) -> tuple[bytes, bytes]:
+    """The dtype and the dimensions of a kind.
 
-    >>> dtype_and_dims(key_of(b"BF16", b"4,4"))
+    >>> dtype_and_dims(b'BF16","shape":[4,4')
     (b'BF16', b'4,4')
     """
-    dtype, _, rest = key.partition(b":")
-    return dtype, rest[1:-2] if key == key_of(dtype, rest[1:-2]) else None
+    found = _KIND.fullmatch(kind)
+    assert found is not None
+    return found[1], found[2]
 
 
-def in_order(places: Iterable[int]) -> bytes:
-    """The numbers of tensors that follow each other: where the first begins, and where each ends.
+def in_order(places: list[int]) -> bytes:
+    """The offsets of tensors that follow each other: where the first begins, and where each ends.
 
     >>> in_order([0, 4, 10])
-    b'0,4,4,10'
+    b'0,4|4,10'
     """
-    texts = list(map(str, places))
-    return ",".join(chain.from_iterable(pairwise(texts))).encode()
+    count = len(places) - 1
+    numbers = [0] * 2 * count
+    numbers[::2], numbers[1::2] = places[:-1], places[1:]
+    return (b"%d,%d|" * count % tuple(numbers))[:-1]
 
 
-def pairs(numbers: bytes) -> tuple[list[int], list[int]] | None:
-    """Where tensors begin and end; `None` where a number is not one of JSON, or over 63 bits."""
-    texts = numbers.split(b",")
-    if not all(texts) or len(max(texts, key=len)) > 19:
+def pairs(offsets: bytes) -> tuple[list[int], list[int]] | None:
+    """Where tensors begin and end; `None` where there are not two whole numbers of JSON below 2^63.
+
+    >>> pairs(b"0, 4|4,10"), pairs(b"0|4,10,12")
+    (([0, 4], [4, 10]), None)
+    """
+    count = offsets.count(b"|") + 1
+    texts = [text.strip(SPACES) for text in offsets.replace(b"|", b",").split(b",")]
+    if offsets.translate(None, b"0123456789" + SPACES) != (b",|" * count)[:-1] or not all(texts):
         return None
-    found = list(map(int, texts))
-    if list(map(b"%d".__mod__, found)) != texts:
+    try:
+        found = list(map(int, texts))
+    except ValueError:
+        return None
+    # A space within, or a zero before, is not in a number of JSON.
+    if max(found) >= 2**63 or list(map(b"%d".__mod__, found)) != texts:
         return None
     return found[::2], found[1::2]

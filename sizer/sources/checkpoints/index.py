@@ -8,28 +8,24 @@ compared with what is read, never counted.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints import scan
-from sizer.sources.checkpoints.compact import are_plain
-from sizer.sources.checkpoints.files import exists, opened, read_at, size_of
-from sizer.sources.checkpoints.shards import MAX_FILES, Reader, join, read_each, read_files, siblings
+from sizer.sources.checkpoints.compact import are_unique, plain_lines
+from sizer.sources.checkpoints.files import opened, read_at, size_of
+from sizer.sources.checkpoints.shards import MAX_FILES, Reader, read_files
 from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing
 
 MAX_INDEX = 50_000_000
-# The first pair: its key, the colon, the file, the comma.
-_FIRST = re.compile(rb'\{\s*"([^"\\]*)"(\s*:\s*)"([^"\\]*)"(\s*,\s*)"')
 
 
 def read_index(path: str, reader: Reader) -> Contents:
     """The files that an index names, compared with what it says of them."""
     weight_map, metadata = parse_index(path)
-    reader = cache(reader)
-    whole = _as_numbered(path, reader, weight_map) or _as_listed(path, reader, weight_map)
+    whole = _as_listed(path, reader, weight_map)
     whole.metadata = {**metadata, **whole.metadata}
     whole.stated = {
         key: value
@@ -45,70 +41,44 @@ def read_index(path: str, reader: Reader) -> Contents:
 
 
 class WeightMap:
-    """The text of a weight map, which begins at a place in an index; parsed when asked for."""
+    """The tensors of each file, as an index lists them from a place in its text."""
 
     def __init__(self, data: bytes, at: int, where: str) -> None:
-        self.data = data
-        self.at = at
-        self.where = where
+        self._text = data, at, where
+        found = scan.pairs(data, at, MAX_TENSORS)
+        if found is None or plain_lines(list(found[1])) is None:
+            found = self._scanned()
+        # All names in turn; those under each file; the place after the map.
+        self.names, self.listed, self.end = found
+
+    def _scanned(self) -> tuple[list[bytes], scan.Inverse, int]:
+        """The same, letter by letter: escapes are read, and what is wrong is an error."""
+        texts, after = scan.texts(*self._text, MAX_TENSORS)
+        listed: scan.Inverse = {}
+        for name, file in texts.items():
+            listed.setdefault(file.encode(), []).append(name.encode())
+        return [name.encode() for name in texts], listed, after
 
     @cached_property
-    def parsed(self) -> tuple[dict[bytes, bytes], int]:
-        """The file of each tensor, and the place after the map."""
-        found = scan.pairs(self.data, self.at, MAX_TENSORS)
-        if found is not None:
-            names, files, after = found
-            weight_map = dict(zip(names, files, strict=True))
-            if len(weight_map) == len(names) and all(map(are_plain, (names, list(set(files))))):
-                return weight_map, after
-        texts, after = scan.texts(self.data, self.at, self.where, MAX_TENSORS)
-        return {name.encode(): file.encode() for name, file in texts.items()}, after
-
-    @cached_property
-    def end(self) -> int:
-        """The place after the map."""
-        end = self.data.find(b"}", self.at)
-        # With all quotes of all pairs before it, the first brace is the one that closes the map.
-        plain = end > 0 and self.data.count(b'"', self.at, end) % 4 == 0
-        return end + 1 if plain else self.parsed[1]
-
-    @property
     def files(self) -> dict[bytes, bytes]:
         """The file of each tensor."""
-        return self.parsed[0]
+        if not are_unique(self.names) or plain_lines(self.names) is None:
+            self.names, self.listed, _ = self._scanned()
+        found = dict.fromkeys(self.names, b"")
+        for file, names in self.listed.items():
+            found.update(dict.fromkeys(names, file))
+        return found
 
     def agrees(self, parts: list[Contents]) -> bool:
-        """Whether the tensors of some files are as many as are listed, and each in the file that is said."""
-        return len(self.files) == sum(map(len, parts)) and all(part.are_in(self.files) for part in parts)
-
-    def first(self) -> re.Match[bytes] | None:
-        """The first pair and the comma after it, as they are written."""
-        return _FIRST.match(self.data, self.at)
-
-    def lists_exactly(self, parts: list[Contents]) -> bool:
-        """Whether it says, in one way of writing throughout, what the files hold; else it has to be parsed.
-
-        Its text is split into lines of a pair each, and they are those that the files make.
-        """
-        first = self.first()
-        if first is None or not all(part.columns for part in parts):
+        """Whether each file holds just what is listed under it, and nothing is listed twice."""
+        if len(parts) != len(self.listed):
             return False
-        _, colon, _, comma = first.groups()
-        text = self.data[first.start(1) : self.end - 1].rstrip(scan.SPACES)
-        lines = text.removesuffix(b'"').split(b'"%b"' % comma)
-        made: list[bytes] = []
-        names: set[bytes] = set()
         for part in parts:
-            pair = b'"%b"%b\n' % (colon, os.path.basename(part.path).encode())
-            for columns in part.columns:
-                made += (columns.lines.replace(b"\n", pair) + pair[:-1]).split(b"\n")
-                names.update(columns.names)
-        if not len(names) == len(made) == len(lines):
-            return False
-        # Both are sorted already, or nearly, where writers sort names.
-        made.sort()
-        lines.sort()
-        return made == lines
+            listed, here = self.listed.get(os.path.basename(part.path).encode(), []), part.names()
+            # Writers list names in the order of the files, or else sorted.
+            if listed != here and sorted(listed) != sorted(here):
+                return False
+        return are_unique(self.names)
 
 
 def parse_index(path: str) -> tuple[WeightMap, dict[str, Any]]:
@@ -138,27 +108,9 @@ def parse_index(path: str) -> tuple[WeightMap, dict[str, Any]]:
     return weight_map, metadata
 
 
-def _as_numbered(path: str, reader: Reader, weight_map: WeightMap) -> Contents | None:
-    """The set of numbered files of which the index names one, where it lists just what they hold."""
-    first = weight_map.first()
-    if first is None:
-        return None
-    name = first[3].decode(errors="replace")
-    files = siblings(os.path.join(os.path.dirname(path), os.path.basename(name)))
-    if len(files) == 1 or not all(map(exists, files)):
-        return None
-    parts = read_each(reader, files, path)
-    if not weight_map.lists_exactly(parts):
-        return None
-    whole = Contents(path, "safetensors", files=files)
-    whole.is_as_listed = True
-    join(whole, parts)
-    return whole
-
-
 def _as_listed(path: str, reader: Reader, weight_map: WeightMap) -> Contents:
     """The files of an index, which may be anywhere beside it."""
-    names = [file.decode() for file in dict.fromkeys(weight_map.files.values())]
+    names = [file.decode() for file in weight_map.listed]
     for name in names:
         if os.path.basename(name) != name or name in ("", ".", ".."):
             raise BadInput(f"{clip(path)} names the file {clip(name)!r}, which is not beside it")

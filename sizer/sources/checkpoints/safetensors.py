@@ -180,8 +180,9 @@ def _no_holes(found: Contents, where: str, start: int) -> None:
         begin, size = places[i]
         if begin != at:
             how = "overlaps the tensor before it" if begin < at else "leaves a hole before it"
+            name = found.names()[i].decode()
             raise BadInput(
-                f"{clip(where)}: {clip(found.names()[i])} begins at byte {begin - start:,} of the data "
+                f"{clip(where)}: {clip(name)} begins at byte {begin - start:,} of the data "
                 f"and {how}, which ends at byte {at - start:,}"
             )
         at += size

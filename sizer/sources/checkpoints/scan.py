@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from typing import Any
 
 from sizer.errors import BadInput, clip
@@ -22,8 +23,13 @@ _END = re.compile(_SPACE + rb"([,}])")
 _OPEN = re.compile(_SPACE + rb"\{" + _SPACE + rb"(\}?)")
 
 SPACES = b" \t\n\r"
-# How much of a long text is taken apart at once.
+# How much of a long text is taken apart at once, and how much of one that falls into small pieces: as much
+# as a processor keeps at hand.
 WINDOW = 1_000_000
+SMALL_WINDOW = 200_000
+
+# The keys of a flat object by their value.
+Inverse = dict[bytes, list[bytes]]
 
 # The longest value of mixed form: an entry of a header, or the metadata of an index.
 MAX_VALUE = 65_536
@@ -114,38 +120,45 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
     raise BadInput(f"{clip(where)} holds over {most:,} entries")
 
 
-def pairs(data: bytes, at: int, most: int) -> tuple[list[bytes], list[bytes], int] | None:
-    """The keys and values of a flat object of up to so many texts, and the place after it.
+def pairs(data: bytes, at: int, most: int) -> tuple[list[bytes], Inverse, int] | None:
+    """The keys of a flat object of up to so many texts, the keys by value, and the place after it.
 
-    `None` for one of another form. Split at its quotes, such an object is four pieces a pair.
+    As they are written, escapes and all. `None` for an object of another form.
     """
     end = data.find(b"}", at)
     found = _OPEN.match(data, at)
     if end < 0 or found is None or data.count(b'"', at, end) > 4 * most:
         return None
     keys: list[bytes] = []
-    values: list[bytes] = []
-    same: dict[bytes, bytes] = {}
+    by_value: Inverse = defaultdict(list)
     at = found.end()
     while at < end:
-        cut = end if end - at < WINDOW else data.rfind(b",", at, at + WINDOW)
-        # A cut within a text leaves an odd number of quotes.
+        cut = end if end - at < SMALL_WINDOW else data.rfind(b",", at, at + SMALL_WINDOW)
+        # Split at its quotes, such an object is four pieces a pair; a cut within a text leaves an odd one.
         pieces = (data[at:cut] + b",").split(b'"')
         if len(pieces) % 4 != 1 or not _are_between(pieces):
             return None
         keys += pieces[1::4]
-        same |= dict(zip(pieces[3::4], pieces[3::4], strict=True))
-        values += map(same.__getitem__, pieces[3::4])
+        for key, value in zip(pieces[1::4], pieces[3::4], strict=True):
+            by_value[value].append(key)
         at = cut + 1
-    return keys, values, end + 1
+    return keys, by_value, end + 1
 
 
 def _are_between(pieces: list[bytes]) -> bool:
     """Whether what stands outside the quotes is a colon, then a comma, again and again."""
-    colons, commas = {text.strip(SPACES) for text in set(pieces[2::4])}, set(pieces[4::4])
     return (
-        colons <= {b":"} and {text.strip(SPACES) for text in commas} <= {b","} and not pieces[0].strip(SPACES)
+        not pieces[0].strip(SPACES)
+        and _are_all(pieces[2::4], b":")
+        and _are_all(pieces[4:-1:4], b",")
+        and pieces[-1].strip(SPACES) == b","
     )
+
+
+def _are_all(texts: list[bytes], mark: bytes) -> bool:
+    """Whether texts are a mark with spaces around it; nearly always, all are written alike."""
+    alike = texts.count(texts[0]) == len(texts) if texts else True
+    return {text.strip(SPACES) for text in (texts[:1] if alike else set(texts))} <= {mark}
 
 
 def empty_object(data: bytes, at: int) -> int:

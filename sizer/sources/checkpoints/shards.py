@@ -103,10 +103,10 @@ def join(whole: Contents, parts: list[Contents]) -> None:
 
 def _keep_once(parts: list[Contents]) -> None:
     """Drop the tensors that an earlier file has too."""
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     for part in parts:
         names = set(part.names())
-        again = seen & names
+        again = {name.decode(errors="surrogatepass") for name in seen & names}
         if again:
             more = f" and {len(again) - 1:,} more" if len(again) > 1 else ""
             part.problems.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -128,18 +127,11 @@ class Contents:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path} ({self.format}), {len(self)} tensors>"
 
-    def names(self) -> list[str]:
-        """The names of all tensors."""
+    def names(self) -> list[bytes]:
+        """The names of all tensors, in UTF-8."""
         if self.columns:
-            return [name.decode() for columns in self.columns for name in columns.names]
-        return [tensor.name for tensor in self._stored]
-
-    def are_in(self, listed: Mapping[bytes, bytes]) -> bool:
-        """Whether a list of files by tensor has all of these under this file."""
-        names = [columns.names for columns in self.columns]
-        names = names or [[name.encode(errors="surrogatepass") for name in self.names()]]
-        file = os.path.basename(self.path).encode()
-        return all({file}.issuperset(map(listed.get, some)) for some in names)
+            return [name for columns in self.columns for name in columns.names]
+        return [tensor.name.encode(errors="surrogatepass") for tensor in self._stored]
 
     def add(self, part: Contents) -> None:
         """Append the tensors of another file."""
@@ -153,7 +145,7 @@ class Contents:
     @property
     def bytes(self) -> int:
         """What all tensors take."""
-        return sum(sum(columns.sizes) for columns in self.columns) + sum(t.bytes for t in self._stored)
+        return sum(columns.bytes for columns in self.columns) + sum(t.bytes for t in self._stored)
 
     def nothing_here(self) -> str:
         """What is known of a checkpoint of which no file is here."""

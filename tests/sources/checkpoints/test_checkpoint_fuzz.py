@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import resource
 import struct
 import subprocess
@@ -143,6 +144,62 @@ def test_what_is_written_is_read(folder: Path, tensors: dict[str, Any]) -> None:
     found = sizer.load_checkpoint(path)
 
     assert {t.name: t.shape for t in found.stored} == {n: tuple(shape) for n, (_, shape) in tensors.items()}
+
+
+SPACES = st.sampled_from(["", "", "", "", " ", "\n\t"])
+
+
+@given(data=st.data(), every=SPACES)
+def test_spaces_between_the_tokens_of_a_header_change_nothing(
+    folder: Path, data: st.DataObject, every: str
+) -> None:
+    text, size = header({"a.1.w": ("F32", [2, 3]), "b": ("BF16", []), "c": ("U8", [0, 12])}, {"k": "v w"})
+    tokens = re.findall(r'"[^"]*"|[0-9]+|[][{}:,]', text.decode())
+    spaced = "".join(token + (every or data.draw(SPACES)) for token in tokens)
+    path = folder / "s.safetensors"
+    path.write_bytes(raw(spaced.encode(), size))
+
+    found = sizer.load_checkpoint(path)
+
+    assert found.metadata == {"k": "v w"}
+    start = 8 + len(spaced)
+    assert [(t.name, t.shape, t.dtype, (t.offset or 0) - start) for t in found.stored] == [
+        ("a.1.w", (2, 3), "fp32", 0),
+        ("b", (), "bf16", 24),
+        ("c", (0, 12), "uint8", 26),
+    ]
+
+
+# What looks like the usual form, and is no JSON, or says something else.
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}|[1]}',
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[0 1]}',
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,1]}',
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[0,01]}',
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[0,+1]}',
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[,0,1]}',
+        '"a":{"dtype":"U8","shape":[01],"data_offsets":[0,1]}',
+        '"a":{"dtype":"U8","shape":[1,],"data_offsets":[0,1]}',
+        '"a":{"dtype":"U8","shape":[1_0],"data_offsets":[0,10]}',
+        '"a":{"dtype":"U8","shape":[1]],"data_offsets":[0,1]}',
+        '"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}',
+        '"a":{"dtype":"U8,"shape":[1],"data_offsets":[0,1]}',
+        '"a"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}',
+        '"a\\":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}',
+        '"a\n":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}',
+        'x"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}',
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
+        '"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},',
+    ],
+)
+def test_what_is_nearly_the_usual_form_is_refused(folder: Path, entry: str) -> None:
+    path = folder / "n.safetensors"
+    path.write_bytes(raw(f"{{{entry}}}".encode(), 1))
+
+    with pytest.raises(sizer.SizerError):
+        sizer.load_checkpoint(path)
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=6), st.booleans())
