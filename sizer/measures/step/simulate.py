@@ -10,6 +10,7 @@ from sizer.core.poly import symbol
 from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.passes import check_positive
+from sizer.measures.step.alone import alone
 from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.layers import blocks, runs_of
 from sizer.measures.step.moments import Moment
@@ -141,7 +142,8 @@ def step(
         loss_chunks=settings.loss_chunks,
     )
     tape.gradients_leave = settings.offload == "gradients"
-    train(run, lettered or tree, plans, task, backward=backward)
+    with alone():
+        train(run, lettered or tree, plans, task, backward=backward)
     return tape
 
 
@@ -157,7 +159,8 @@ def infer(model: Model, settings: Settings, precision: str) -> Dim:
         attention=settings.attention,
         checkpointing=False,
     )
-    prefill(run, tree, [runs_of(block) for block in blocks(tree)])
+    with alone():
+        prefill(run, tree, [runs_of(block) for block in blocks(tree)])
     return tape.peaks["forward"].n_bytes
 
 
