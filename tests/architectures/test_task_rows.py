@@ -1,0 +1,35 @@
+"""Classes that the other fixtures leave out, and switches that no published configuration turns.
+
+Built by transformers 5.24 and torch 2.13 on the meta device on 2026-11-30 (tools/transformers_classes.py).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from test_transformers_rows import name_of
+from test_transformers_rows import test_a_class_is_what_transformers_builds as is_as_built
+
+import sizer
+
+FIXTURE = ROOT / "tests" / "fixtures" / "transformers-tasks.jsonl.gz"
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in gzip.decompress(FIXTURE.read_bytes()).decode().splitlines()
+]
+# Types whose heads are refused by name.
+BARE = {"bros", "layoutlmv3", "lilt"}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row["model_type"] not in BARE], ids=name_of)
+def test_a_class_of_another_task_is_what_transformers_builds(row: dict[str, Any]) -> None:
+    is_as_built(row)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row["model_type"] in BARE], ids=name_of)
+def test_a_head_that_is_not_described_is_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(sizer.SizerError, match=f"no class named '{row['cls']}'"):
+        sizer.load(row["config"], cls=row["cls"])
