@@ -122,6 +122,7 @@ def seeds() -> list[Seed]:
 
 
 def alone(reader: str, name: str, data: bytes) -> Seed:
+    """One file."""
     return Seed(reader, {name: data}, name)
 
 
