@@ -17,6 +17,7 @@ from sizer.sources.checkpoints.stored import StoredTensor
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MIXED = re.compile(rb"[^.0]0|0[^.0]")
+_STEP = re.compile(rb"[^.]+")
 
 
 class Kind:
@@ -98,14 +99,20 @@ class Columns:
 
 
 def patterns(lines: bytes) -> list[bytes]:
-    """Names with zeros for the digits of steps that are numbers; names with other digits stay.
+    """Names with zeros for the digits of steps that are numbers; other digits stay.
 
     >>> patterns(b"h.11.attn.weight\\nh.3.mlp.w2")
-    [b'h.00.attn.weight', b'h.3.mlp.w2']
+    [b'h.00.attn.weight', b'h.0.mlp.w2']
     """
     zeroed = lines.translate(_ZEROS).split(b"\n")
-    mixed = {name for name in dict.fromkeys(zeroed) if _MIXED.search(name)}
-    if not mixed:
-        return zeroed
-    own = lines.split(b"\n")
-    return [name if zeros in mixed else zeros for name, zeros in zip(own, zeroed, strict=True)]
+    mixed = {name: _mixed(name) for name in dict.fromkeys(zeroed) if _MIXED.search(name)}
+    if mixed:
+        for i, own in enumerate(lines.split(b"\n")):
+            for begin, end in mixed.get(zeroed[i], ()):
+                zeroed[i] = zeroed[i][:begin] + own[begin:end] + zeroed[i][end:]
+    return zeroed
+
+
+def _mixed(zeroed: bytes) -> list[tuple[int, int]]:
+    """Where the steps are that have digits and are no numbers."""
+    return [step.span() for step in _STEP.finditer(zeroed) if b"0" in step[0] and step[0].strip(b"0")]

@@ -17,7 +17,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from making import gguf, header, raw
+from making import gguf, header, raw, sharded
 
 import sizer
 from sizer.report import checkpoint as report
@@ -168,6 +168,30 @@ def test_spaces_between_the_tokens_of_a_header_change_nothing(
         ("b", (), "bf16", 24),
         ("c", (0, 12), "uint8", 26),
     ]
+
+
+STEPS = st.sampled_from(["0", "1", "10", "11", "a", "w1", "w12", "q_proj"])
+LASTS = st.sampled_from(["weight", "weight_scale", "weight_scale_inv", "bias", "0", "1", "2", "w1", "scales"])
+
+
+@given(
+    st.dictionaries(
+        st.builds(lambda steps, last: ".".join([*steps, last]), st.lists(STEPS, max_size=3), LASTS),
+        st.sampled_from([("F8_E4M3", [4, 4]), ("F8_E4M3", [8, 4]), ("F32", [1]), ("I8", [4, 4])]),
+        max_size=12,
+    )
+)
+def test_to_count_modules_by_kind_is_to_count_them_all(folder: Path, tensors: dict[str, Any]) -> None:
+    place = folder / "kinds"
+    names = list(tensors)
+    path = sharded(place, [{n: tensors[n] for n in names[::2]}, {n: tensors[n] for n in names[1::2]}])
+    one, whole = sizer.load_checkpoint(path), sizer.load_checkpoint(path)
+    assert len(whole.logical.weights) + len(whole.logical.helpers) == len(tensors)
+
+    found, expected = one.count(), whole.count()
+
+    assert found == expected
+    assert [p.partition(" ")[2] for p in one.problems] == [p.partition(" ")[2] for p in whole.problems]
 
 
 # What looks like the usual form, and is no JSON, or says something else.

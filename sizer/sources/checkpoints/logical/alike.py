@@ -7,7 +7,7 @@ of one tensor alone, such as its data.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from sizer.sources.checkpoints.columns import Columns, Kind, patterns
@@ -15,6 +15,8 @@ from sizer.sources.checkpoints.stored import Contents, StoredTensor
 
 # More kinds of tensors than a model has.
 _MOST = 4_096
+# The last step of a tensor's name, and its kind.
+Token = tuple[bytes, Kind]
 
 
 class OwnValues(Exception):
@@ -31,40 +33,65 @@ class Sample(Contents):
 
 def sample(contents: Contents) -> Sample | None:
     """The modules of a checkpoint, one of each kind; `None` where there are too many kinds."""
-    bits: dict[tuple[bytes, Kind], int] = {}
-    # The tensors that a module holds, a bit for each.
-    held: dict[bytes, int] = {}
-    for columns in contents.columns:
-        modules, tokens = _tokens(columns, bits)
-        if len(bits) > _MOST:
-            return None
-        for module, bit in zip(modules, tokens, strict=True):
-            held[module] = held.get(module, 0) | bit
-    kinds = list(zip(patterns(b"\n".join(held)), held.values(), strict=True))
-    first = dict(zip(reversed(kinds), reversed(held), strict=True))
+    groups = _groups(contents.columns)
+    # The modules of one pattern: the last step and the kind of a tensor, and the modules that have it.
+    by_pattern: dict[bytes, list[tuple[Token, list[bytes]]]] = defaultdict(list)
+    for (pattern, kind), names in groups.items():
+        module, _, last = pattern.rpartition(b".")
+        for step, having in _by_last_step(names, len(module), last).items():
+            by_pattern[module].append(((step, kind), having))
+    if sum(map(len, by_pattern.values())) > _MOST:
+        return None
     found: list[StoredTensor] = []
     copies: dict[str, int] = {}
-    for kind, number in Counter(kinds).items():
-        name = first[kind].decode()
-        copies[name] = number
-        found += _tensors(name, kind[1], list(bits))
+    for tokens in by_pattern.values():
+        for one, number, held in _alike(tokens):
+            copies[one.decode()] = number
+            found += _tensors(one.decode(), held)
     return Sample(contents, found, copies)
 
 
-def _tokens(columns: Columns, bits: dict[tuple[bytes, Kind], int]) -> tuple[list[bytes], list[int]]:
-    """The module of each tensor, and the bit that stands for its last step, dtype and shape."""
-    split = [name.rpartition(b".") for name in columns.names]
-    same: dict[Kind, Kind] = {}
-    known = {(kind.dtype, kind.shape): kind for _, kind in bits}
-    for kind in set(columns.kinds):
-        same[kind] = known.get((kind.dtype, kind.shape), kind)
-    keys = list(zip([last for _, _, last in split], map(same.__getitem__, columns.kinds), strict=True))
-    for key in dict.fromkeys(keys):
-        bits.setdefault(key, 1 << len(bits))
-    return [module for module, _, _ in split], list(map(bits.__getitem__, keys))
+def _groups(columns: list[Columns]) -> dict[tuple[bytes, Kind], list[bytes]]:
+    """The names of the tensors of each pattern and kind; of no more once they are too many."""
+    found: dict[tuple[bytes, Kind], list[bytes]] = defaultdict(list)
+    same: dict[tuple[str, tuple[int, ...]], Kind] = {}
+    for one in columns:
+        first = {kind: same.setdefault((kind.dtype, kind.shape), kind) for kind in set(one.kinds)}
+        keys = zip(patterns(one.lines), map(first.__getitem__, one.kinds), strict=True)
+        for key, name in zip(keys, one.names, strict=True):
+            found[key].append(name)
+        if len(found) > _MOST:
+            break
+    return found
 
 
-def _tensors(module: str, held: int, kinds: list[tuple[bytes, Kind]]) -> Iterator[StoredTensor]:
-    for i, (last, kind) in enumerate(kinds):
-        if held >> i & 1:
-            yield kind.tensor(f"{module}.{last.decode()}" if module else last.decode(), "")
+def _by_last_step(names: list[bytes], end: int, last: bytes) -> dict[bytes, list[bytes]]:
+    """The modules of names, which end at one place, by the last steps of the names."""
+    if not last.isdigit():
+        return {last: [name[:end] for name in names]}
+    # Of numbers at the end each is a tensor of its own in the same module.
+    found: dict[bytes, list[bytes]] = defaultdict(list)
+    for name in names:
+        found[name[len(name) - len(last) :]].append(name[:end])
+    return found
+
+
+def _alike(tokens: list[tuple[Token, list[bytes]]]) -> Iterator[tuple[bytes, int, list[Token]]]:
+    """One of the modules that hold the same tensors, how many they are, and what they hold."""
+    (_, modules), *others = tokens
+    # Nearly always all of a pattern do, in the same order but for those that lie in two files.
+    if all(having == modules or sorted(having) == sorted(modules) for _, having in others):
+        yield modules[0], len(modules), [token for token, _ in tokens]
+        return
+    held: dict[bytes, int] = {}
+    for i, (_, having) in enumerate(tokens):
+        for module in having:
+            held[module] = held.get(module, 0) | 1 << i
+    first = dict(zip(reversed(held.values()), reversed(held), strict=True))
+    for bits, number in Counter(held.values()).items():
+        yield first[bits], number, [token for i, (token, _) in enumerate(tokens) if bits >> i & 1]
+
+
+def _tensors(module: str, held: list[Token]) -> Iterator[StoredTensor]:
+    for last, kind in held:
+        yield kind.tensor(f"{module}.{last.decode()}" if module else last.decode(), "")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+
 from sizer.sources.checkpoints.ggml import TYPES
-from sizer.sources.checkpoints.logical import blocks, codes, integers, packed
 from sizer.sources.checkpoints.logical.weights import Scheme, Tensors
 from sizer.sources.checkpoints.stored import StoredTensor
 
@@ -12,33 +14,41 @@ PLAIN_DTYPES = frozenset(
     ["fp64", "fp32", "fp16", "bf16", "complex64", "complex128", "int64", "uint64", "bool"]
 ) | {name for name, block, _ in TYPES.values() if block > 1}
 
-# The ending of a name -> the scheme. Each is a function that claims its tensors, or says no.
-BY_ENDING: dict[str, Scheme] = {
-    "qweight": integers.gptq_or_awq,
-    "absmax": codes.bitsandbytes_4bit,
-    "SCB": codes.bitsandbytes_8bit,
-    "scales": packed.mlx,
-    "weight_packed": packed.compressed,
-    "*_packed": packed.compressed,
-    "*_blocks": blocks.mxfp4_blocks,
-    "blocks": blocks.mxfp4_blocks,
-    "*_qdata": codes.torchao,
-    "codes": codes.aqlm,
-    "W_q": codes.hqq,
+# The ending of a name -> the module and the function that claims its tensors, or says no.
+BY_ENDING = {
+    "qweight": "integers.gptq_or_awq",
+    "absmax": "codes.bitsandbytes_4bit",
+    "SCB": "codes.bitsandbytes_8bit",
+    "scales": "packed.mlx",
+    "weight_packed": "packed.compressed",
+    "*_packed": "packed.compressed",
+    "*_blocks": "blocks.mxfp4_blocks",
+    "blocks": "blocks.mxfp4_blocks",
+    "*_qdata": "codes.torchao",
+    "codes": "codes.aqlm",
+    "W_q": "codes.hqq",
 }
+
+
+@cache
+def _scheme(name: str) -> Scheme:
+    # Imported when a file asks for it; most ask for none.
+    module, function = name.split(".")
+    found: Scheme = getattr(import_module(f"sizer.sources.checkpoints.logical.{module}"), function)
+    return found
 
 
 def by_ending(tensors: Tensors, tensor: StoredTensor) -> bool:
     """Whether a scheme for the ending of a tensor's name read it."""
     name = tensor.name
-    scheme = BY_ENDING.get(name[name.rfind(".") + 1 :])
-    if scheme is None:
-        scheme = BY_ENDING.get("*" + name[name.rfind("_") :])
-    return scheme is not None and scheme(tensors, tensor)
+    scheme = BY_ENDING.get(name[name.rfind(".") + 1 :]) or BY_ENDING.get("*" + name[name.rfind("_") :])
+    return scheme is not None and _scheme(scheme)(tensors, tensor)
 
 
 def of_dtype(tensors: Tensors, tensor: StoredTensor) -> None:
     """A tensor of a small type that no name gave to a scheme."""
+    from sizer.sources.checkpoints.logical import blocks
+
     if tensor.dtype.startswith(("fp8", "fp6", "fp4")):
         blocks.eight_bit_float(tensors, tensor)
     elif tensor.dtype in ("int8", "uint8"):

@@ -222,7 +222,6 @@ def logical(contents: Contents) -> Logical:
 
     A stored tensor ends as a weight, as a part of one, or as a helper; none is dropped.
     """
-    from sizer.sources.checkpoints.logical.codes import made_of_tensors
     from sizer.sources.checkpoints.logical.names import classify
     from sizer.sources.checkpoints.logical.schemes import PLAIN_DTYPES, by_ending, of_dtype
 
@@ -234,6 +233,8 @@ def logical(contents: Contents) -> Logical:
         tensors.out.columns = contents.columns
         return tensors.out
     if contents.made_of_tensors:
+        from sizer.sources.checkpoints.logical.codes import made_of_tensors
+
         made_of_tensors(tensors)
     if contents.format == "onnx":
         from sizer.sources.checkpoints.logical.onnx import initializers
