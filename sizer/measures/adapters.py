@@ -40,9 +40,7 @@ def with_lora(found: Flops, lora: LoRA) -> Flops:
             parts.append(part)
             continue
         layers = part.row.frames[0].count if part.row.frames else 1
-        targeted = _is_linear(part.row) and lora.adapts(
-            part.row.name.removesuffix(".weight"), part.row.leaf
-        )
+        targeted = _is_linear(part.row) and lora.adapts(part.row.name.removesuffix(".weight"), part.row.leaf)
         # The gradient of what goes in; in the first block only behind something that is trained.
         spared = first is not None and not first.passes(part.row, targeted=targeted)
         parts.append(part._replace(backward=part.forward - (part.forward // layers if spared else 0)))

@@ -49,15 +49,20 @@ def _path(place: Place, depth: int) -> str | None:
 def _layers(group: list[Place], depth: int) -> Iterator[tuple[int, list[Place]]]:
     """The layers of a repeated module in order: a number for those that are alike, and their tensors."""
     where = [_indices(frames[depth]) for _, _, frames in group]
-    if all(indices == where[0] for indices in where):
+    # Few modules stand in some layers only, so few sets of layers differ.
+    sets = {id(indices): indices for indices in where}
+    if all(indices == where[0] for indices in sets.values()):
         # One kind of layer: two of them show every pair.
         yield from [(0, group)] * min(len(where[0]), 2)
         return
     kinds: dict[tuple[int, ...], tuple[int, list[Place]]] = {}
-    sets = {id(indices): frozenset(indices) for indices in where}
-    for layer in sorted(frozenset().union(*sets.values())):
-        own = tuple(i for i, indices in enumerate(where) if layer in sets[id(indices)])
-        yield kinds.setdefault(own, (len(kinds), [group[i] for i in own]))
+    members = {key: frozenset(indices) for key, indices in sets.items()}
+    for layer in sorted(frozenset().union(*members.values())):
+        own = tuple([key for key, layers in members.items() if layer in layers])
+        if own not in kinds:
+            inside = [place for place, indices in zip(group, where, strict=True) if id(indices) in own]
+            kinds[own] = len(kinds), inside
+        yield kinds[own]
 
 
 def _indices(frame: Frame) -> Sequence[int]:

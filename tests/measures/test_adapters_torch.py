@@ -101,7 +101,12 @@ def test_what_an_adapted_step_keeps(
         attn_implementation=attention,
         dtype=getattr(torch, DTYPES[precision]),
     )
-    adapters = peft.LoraConfig(r=4, target_modules=targets[0] if targets == ["all-linear"] else targets, use_dora=dora, fan_in_fan_out=config is GPT2)
+    adapters = peft.LoraConfig(
+        r=4,
+        target_modules=targets[0] if targets == ["all-linear"] else targets,
+        use_dora=dora,
+        fan_in_fan_out=config is GPT2,
+    )
     module = peft.get_peft_model(module, adapters)
     saved, real = still_saved(module), measure(module, precision=precision, **SIZES)
 

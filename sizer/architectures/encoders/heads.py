@@ -92,7 +92,10 @@ def language_head(c: Any) -> Children:
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
     width = embed if c.d_embed is None else Axis("embedding", c.d_embed)
     # The matrix has a bias of its own where it is not tied: this one is kept, and added to nothing.
-    bias, act = Param("bias", (vocab,), "" if c.tie_embeddings else "idle"), Op("act", c.act, {"width": width.size})
+    bias, act = (
+        Param("bias", (vocab,), "" if c.tie_embeddings else "idle"),
+        Op("act", c.act, {"width": width.size}),
+    )
     if c.head == "roberta":
         parts: Children = (
             linear("dense", embed, embed, bias=True),

@@ -27,12 +27,13 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
     tape.module = path
     tape.save("checkpoint", *inputs)
     tape.checkpointed, before, layer = True, tape.n_saved, run.layer
+    run.seen.clear()
     y = forward(*inputs)
     tape.checkpointed, n_saved = False, tape.n_saved - before
     kept = [
         (
             tuple(map(_on_host, inputs)) if run.offload_activations else inputs,
-            run.masks,
+            {kind: mask for kind, mask in run.masks.items() if kind in run.seen},
             run.rotary,
             run.places,
         )

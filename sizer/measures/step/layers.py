@@ -1,12 +1,12 @@
 """Layers that repeat: one of each kind is run, and stands for the others.
 
 What a layer keeps and holds follows from its parts and from what goes in, so layers that are equal
-in both are equal in all but where they begin. The first of a model is run by itself: what all layers
-share is kept there first.
+in both are equal in all but where they begin.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -133,8 +133,8 @@ class Like:
         tape.enter(self.path).alike = self.others
 
 
-def stack(run: Run, block: Module, path: str, x: Tensor, plan: Plan) -> Tensor:
-    """Every layer of a repeated module."""
+def stack(run: Run, block: Module, path: str, x: Tensor, plan: Plan, names: list[Tensor | Storage]) -> Tensor:
+    """Every layer of a repeated module; `names`: what names x, and other tensors, while they run."""
     outer = joined(path, block.name)
     if block.flow != "block":
         raise InvalidConfig(f"what {outer} keeps for the backward pass is not described yet")
@@ -143,23 +143,41 @@ def stack(run: Run, block: Module, path: str, x: Tensor, plan: Plan) -> Tensor:
         return outer.replace("{}", str(layer)) if "{}" in outer else f"{outer}.{layer}"
 
     likes: dict[Any, Like] = {}
+    entered = _entered(run, x, plan, names)
     for kind, places, times in plan:
         left, number = list(places), times
         while left:
-            # In a ledger of what is kept the first layer differs in nothing that counts.
-            alone = run.first and run.first_alone
-            key = kind, x.needs_grad, x.dtype, alone
+            key = kind, x.needs_grad, x.dtype
             like = likes.get(key)
             if like is not None:
                 x = _others(run, like, at, left, number, x)
                 break
-            run.layer, run.first = left[0], False
-            name = left[0] if run.first_alone or len(left) == 1 else f"{left[0]}–{left[-1]}"
+            run.layer = left[0]
+            name = left[0] if run.each_named or len(left) == 1 else f"{left[0]}–{left[-1]}"
             like = likes[key] = Like(run, at(name))
             x = _watched(run, block, like, x)
             like.done(run)
+            if entered is not None and entered() is not None:
+                # It is kept, so that it stands for what is named.
+                names.clear()
+            entered = None
             left, number = left[1:], number - 1
     return x
+
+
+def _entered(run: Run, x: Tensor, plan: Plan, names: list[Tensor | Storage]) -> weakref.ref[Storage] | None:
+    """Make the first layer one like those after it, whose input nobody else names.
+
+    Another storage stands for what the first one's input is named: a layer more always holds as much.
+    """
+    same = sum(len(part.places) for part in plan if part.kind == plan[0].kind)
+    if same == 1 or not (x.needs_grad or run.tape.checkpointed):
+        return None
+    if not any(name.storage is x.storage for name in names if isinstance(name, Tensor)):
+        return None
+    rest = [name for name in names if not (isinstance(name, Tensor) and name.storage is x.storage)]
+    names[:] = [*rest, Storage(run.tape, nbytes(x))]
+    return weakref.ref(x.storage)
 
 
 def _watched(run: Run, block: Module, like: Like, x: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ class Window:
     is outside of layers. `beside`: the most without the gradients of parameters.
     """
 
-    __slots__ = ("alike", "beside", "index", "mark", "module", "n_bytes", "op", "path", "phase")
+    __slots__ = ("alike", "beside", "index", "mark", "module", "more", "n_bytes", "op", "path", "phase")
 
     def __init__(self, phase: str, path: str = "", mark: Mark | None = None) -> None:
         self.phase = phase
@@ -61,6 +61,14 @@ class Window:
         self.op = self.module = ""
         # Layers that this one stands for: their paths, and where they begin.
         self.alike: list[tuple[str, Mark]] = []
+        # Bytes that those layers hold besides: what all share, and this one was the last to use.
+        self.more = 0
+
+    def rest(self, more: int) -> Window:
+        """The part that follows, in which the layers that are like this one hold more than it does."""
+        rest = Window(self.phase, self.path, self.mark)
+        rest.alike, rest.more = self.alike, self.more + more
+        return rest
 
     def moments(self) -> Iterable[Moment]:
         """The largest moment of the part, and those of the layers that are like it."""
@@ -69,7 +77,7 @@ class Window:
         yield Moment(self.phase, self.op, self.module, self.n_bytes, self.index)
         for path, mark in self.alike:
             assert self.mark is not None
-            more = mark.n_bytes - self.mark.n_bytes
+            more = mark.n_bytes - self.mark.n_bytes + self.more
             module = path + self.module.removeprefix(self.path)
             moved = self.mark.place, mark.place
             yield Moment(self.phase, self.op, module, self.n_bytes + more, self.index, moved)
@@ -78,7 +86,8 @@ class Window:
         """The most that is alive without the gradients, here and in the layers that are like it."""
         if self.mark is None:
             return self.beside
-        return self.beside + max(0, *(mark.beside - self.mark.beside for _, mark in self.alike), 0)
+        others = (mark.beside - self.mark.beside + self.more for _, mark in self.alike)
+        return self.beside + max(0, *others, 0)
 
 
 def peaks(windows: Iterable[Window]) -> dict[str, Moment]:

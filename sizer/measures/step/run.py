@@ -37,7 +37,7 @@ class Run:
         checkpointing: bool,
         lora: LoRA | None = None,
         frozen: tuple[str, ...] = (),
-        first_alone: bool = True,
+        each_named: bool = True,
         routed: str = "grouped_mm",
         core_again: bool = False,
         offload_activations: bool = False,
@@ -52,8 +52,8 @@ class Run:
         self.checkpointing = checkpointing
         self.lora = lora
         self.frozen = frozen
-        # Whether the first layer is told from those that are like it, and whether it is yet to come.
-        self.first_alone, self.first = first_alone, True
+        # Whether a layer that others are like is named alone, or as all of them.
+        self.each_named = each_named
         self.routed = routed
         # The core of attention runs again in the backward pass (selective checkpointing).
         self.core_again = core_again
@@ -62,6 +62,8 @@ class Run:
         self.casts: dict[str, Tensor] = {}
         # Of layers with a window and without.
         self.masks: dict[bool, Tensor] = {}
+        # The kinds of those that a part has used.
+        self.seen: set[bool] = set()
         self.places: Tensor | None = None
         self.rotary: tuple[Tensor, Tensor, Dim] | None = None
         self.parameters: dict[str, Tensor] = {}
@@ -304,7 +306,9 @@ class Run:
     def _mixed(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
         tape = self.tape
         tape.module = path
-        mask = self.masks.get(core.sizes.get("window") is not None)
+        windowed = core.sizes.get("window") is not None
+        mask = self.masks.get(windowed)
+        self.seen.add(windowed)
         if self.attention == "sdpa" and (mask is not None or self._is_wide(q, v)):
             k, v = modules.repeat_kv(tape, k, q.shape[1]), modules.repeat_kv(tape, v, q.shape[1])
         if self.attention != "eager":
@@ -327,7 +331,6 @@ class Run:
         )
         self.held.append(weights)
         return out
-
 
     def _is_wide(self, q: Tensor, v: Tensor) -> bool:
         """Whether heads are too wide for a kernel that shares keys and values (`sdpa_attention.py`)."""

@@ -135,7 +135,7 @@ def step(
         checkpointing=settings.checkpointing,
         lora=settings.lora,
         frozen=settings.frozen,
-        first_alone=backward,
+        each_named=backward,
         routed=settings.experts,
         core_again=settings.selective,
         offload_activations=settings.offload == "activations",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from sizer.core.dims import Dim
@@ -32,7 +33,9 @@ class Tape:
         self.symbolic = choices is not None
         self.choices: list[bool] = list(choices or ())
         self.watch = watch
-        self.watched: dict[int, Dim] = {}
+        # What is alive at that moment, and what its layer was the last to use of what all share.
+        self.watched: dict[int, tuple[Dim, Dim]] = {}
+        self.outlived_here: Dim = 0
         self.alive: dict[int, Dim] = {}
         self.live: int = 0
         self.index = 0
@@ -63,22 +66,6 @@ class Tape:
 
     # -- memory -------------------------------------------------------------------------------
 
-    def allocate(self, storage: Storage) -> None:
-        """Count a new storage."""
-        if self.muted:
-            storage.n_bytes = 0
-        if self.symbolic:
-            self.alive[id(storage)] = storage.n_bytes
-        else:
-            self.live += storage.n_bytes
-
-    def free(self, storage: Storage) -> None:
-        """Give its bytes back."""
-        if self.symbolic:
-            del self.alive[id(storage)]
-        else:
-            self.live -= storage.n_bytes
-
     def total(self) -> Dim:
         """The bytes alive now."""
         if not self.symbolic:
@@ -95,10 +82,7 @@ class Tape:
 
     def new(self, op: str, shape: Shape, dtype: str, strides: Shape | None = None) -> Tensor:
         """A tensor of its own storage that an op has just computed."""
-        n_bytes: Dim = BYTES[dtype]
-        for size in shape:
-            n_bytes = n_bytes * size
-        tensor = Tensor(Storage(self, n_bytes), shape, dtype, strides)
+        tensor = Tensor(Storage(self, BYTES[dtype] * prod(shape)), shape, dtype, strides)
         if self.symbolic or self.muted:
             self.done(op)
             return tensor
@@ -118,7 +102,7 @@ class Tape:
         index = self.index = self.index + 1
         if self.symbolic:
             if self.watch is not None and index == self.watch.index:
-                self.watched[index] = self.total()
+                self.watched[index] = self.total(), self.outlived_here
             return
         window, live = self.window, self.live
         if live > window.n_bytes:
@@ -151,9 +135,17 @@ class Tape:
 
     def enter(self, path: str) -> Window:
         """A layer begins, on its way forward or backward."""
-        self.window = Window(self.phase, path, self.mark())
+        self.window, self.outlived_here = Window(self.phase, path, self.mark()), 0
         self.windows.append(self.window)
         return self.window
+
+    def outlived(self, n_bytes: Dim) -> None:
+        """What all layers share is let go; in those whose backward pass comes before, it is still there."""
+        if self.symbolic:
+            self.outlived_here = self.outlived_here + n_bytes
+        elif self.window.mark is not None and self.window.alike:
+            self.window = self.window.rest(n_bytes)
+            self.windows.append(self.window)
 
     def leave(self) -> None:
         """A layer is done."""
@@ -181,11 +173,11 @@ class Tape:
     def seen(self) -> Dim:
         """What is alive at the moment that is watched."""
         assert self.watch is not None
-        found = self.watched[self.watch.index]
+        found, outlived = self.watched[self.watch.index]
         if self.watch.moved is None:
             return found
         there, here = self.watch.moved
-        return found + self.marked[here] - self.marked[there]
+        return found + outlived + self.marked[here] - self.marked[there]
 
     # -- the graph ----------------------------------------------------------------------------
 
@@ -217,15 +209,13 @@ class Tape:
                 output.needs_grad = True
             return
         self.order += 1
-        edges: list[Edge | None] = []
-        for tensor in inputs:
-            if tensor.needs_grad:
-                edges.append((tensor.node or self._leaf(tensor), tensor.slot, tensor.shape, tensor.dtype))
-            else:
-                edges.append(None)
-        node = Node(self.order, backward, edges, self.module)
-        node.n_inputs = len(outputs)
-        node.again_run = self.stop_at >= 0
+        edges: list[Edge | None] = [
+            (tensor.node or self._leaf(tensor), tensor.slot, tensor.shape, tensor.dtype)
+            if tensor.needs_grad
+            else None
+            for tensor in inputs
+        ]
+        node = Node(self.order, backward, edges, self.module, len(outputs), self.stop_at >= 0)
         for slot, output in enumerate(outputs):
             output.node, output.slot, output.needs_grad = node, slot, True
         if self.armed and self.keeper is not None:

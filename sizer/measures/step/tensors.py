@@ -8,6 +8,7 @@ that runs on these tensors is written as the modules of transformers are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sizer.core.dims import Dim
@@ -26,22 +27,35 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "int64": 8, "int32": 4, "bool": 1}
 class Storage:
     """Memory of one tensor and its views; its bytes are given back when nobody refers to it."""
 
-    __slots__ = ("is_saved", "n_bytes", "name", "shared", "tape")
+    __slots__ = ("__weakref__", "is_saved", "n_bytes", "name", "shared", "tape")
 
     def __init__(self, tape: Tape, n_bytes: Dim, name: str = "") -> None:
         self.tape = tape
-        self.n_bytes = n_bytes
         # The parameter or buffer that this is, for a tensor that stands outside the step.
         self.name = name
         self.is_saved = False
         # Whether all layers use it, so that what one keeps of it the others need not.
         self.shared = False
-        if not name:
-            tape.allocate(self)
+        # Bytes are counted here and given back below: most of a step is making and dropping storages.
+        if tape.muted and not name:
+            n_bytes = 0
+        self.n_bytes = n_bytes
+        if name:
+            return
+        if tape.symbolic:
+            tape.alive[id(self)] = n_bytes
+        else:
+            tape.live += n_bytes
 
     def __del__(self) -> None:
-        if not self.name:
-            self.tape.free(self)
+        if self.name:
+            return
+        if self.tape.symbolic:
+            del self.tape.alive[id(self)]
+        else:
+            self.tape.live -= self.n_bytes
+        if self.shared:
+            self.tape.outlived(self.n_bytes)
 
 
 class Tensor:
@@ -75,17 +89,23 @@ class Node:
     __slots__ = ("again", "again_run", "backward", "edges", "keeper", "n_inputs", "order", "place")
 
     def __init__(
-        self, order: int, backward: Backward | None, edges: Sequence[Edge | None], place: str
+        self,
+        order: int,
+        backward: Backward | None,
+        edges: Sequence[Edge | None],
+        place: str,
+        n_inputs: int = 1,
+        again_run: bool = False,
     ) -> None:
         self.order = order
         self.backward = backward
         self.edges = edges
         self.place = place
-        self.n_inputs = 1
+        self.n_inputs = n_inputs
         # Of a checkpointed block: runs it again and answers its last op.
         self.again: Callable[[], Node] | None = None
         self.keeper: Any = None
-        self.again_run = False
+        self.again_run = again_run
 
 
 # Where a gradient goes: a node, which of its outputs it belongs to, and the shape and type wanted.
@@ -139,10 +159,7 @@ def dense(tensor: Tensor) -> bool:
 
 def numel(shape: Shape) -> Dim:
     """Elements of a shape."""
-    elements: Dim = 1
-    for size in shape:
-        elements = elements * size
-    return elements
+    return prod(shape)
 
 
 def nbytes(tensor: Tensor) -> Dim:

@@ -106,12 +106,15 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
         kept.clear()
         x = run.chain(before, inside, x)
     # BERT names what its embeddings give; elsewhere that is the only table, or a sum that nobody names.
-    named = x if before else None
+    names: list[Tensor | Storage] = [*kept, *((x,) if before else ())]
+    del kept
     traits = {trait for op in _ops(body) for trait in op.traits}
     if "rotary" in traits:
         run.places = tape.new("arange", (1, run.length), "int64")
+        run.places.storage.shared = True
     if "causal" in traits:
-        run.masks = masks(run, x.dtype, dict.fromkeys(op.sizes.get("window") for op in _ops(body)))
+        cores = [op for op in _ops(body) if "causal" in op.traits]
+        run.masks = masks(run, x.dtype, dict.fromkeys(core.sizes["window"] for core in cores))
     if "rotary" in traits:
         width = next(rotary_width(op) for op in _ops(body) if "rotary" in op.traits)
         shape = (1, 1, run.length, width)
@@ -125,10 +128,10 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
             # Handed over, so that nobody here names what goes in while the layers run.
             entering = [x]
             del x
-            x = stack(run, child, path, entering.pop(), plans.pop(0))
+            x = stack(run, child, path, entering.pop(), plans.pop(0), names)
         elif isinstance(child, Module) and (child.kind or child.flow):
             x = run.call(child, path, x)
-    del named, kept
+    names.clear()
     run.masks, run.rotary, run.places = {}, None, None
     return x
 
@@ -143,8 +146,12 @@ def masks(run: Run, dtype: str, windows: Iterable[Dim | None]) -> dict[bool, Ten
     for window in windows:
         if run.attention == "eager":
             found[window is not None] = run.tape.new("where", shape, dtype)
+            found[window is not None].storage.shared = True
         elif run.attention == "sdpa" and window is not None and _fills(run, window):
-            found[True] = run.tape.new("logical_and", shape, "bool")
+            # One for all sequences, which the kernel's call sees as a batch of them.
+            mask = run.tape.new("logical_and", (1, *shape[1:]), "bool")
+            mask.storage.shared = True
+            found[True] = ops.expand(run.tape, mask, shape)
     return found
 
 

@@ -63,7 +63,13 @@ def reshape(tape: Tape, x: Tensor, shape: Shape) -> Tensor:
 
 def reshaped(tape: Tape, x: Tensor, shape: Shape) -> Tensor:
     """The same without a graph."""
-    if tape.choose(lambda: x.strides is None):
+    if not tape.symbolic:
+        # As below, written out: most reshapes are of a tensor that is laid out in order.
+        if x.strides is None:
+            tape.choices.append(True)
+            return Tensor(x.storage, shape, x.dtype)
+        tape.choices.append(False)
+    elif tape.choose(bool):
         return view(x, shape, None)
     strides: list[Shape | None] = [None]
 
