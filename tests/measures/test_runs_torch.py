@@ -15,6 +15,8 @@ pytest.importorskip("transformers")
 from sizer.report import verify_runs  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+# Products this small take longer on two threads than on one.
+torch.set_num_threads(1)
 Run = Callable[..., tuple[int, str, str]]
 
 

@@ -48,6 +48,7 @@ class ClassicConfig(Config):
     norms: tuple[str, ...] | None = None
     final_norm: bool = True
     cross_attention: bool = False
+    parallel: bool = False
 
     letters = {"d_rotary": "Dr", "d_embed": "De", "window_layers": "L"}
     meanings = {
@@ -100,13 +101,16 @@ def classic(c: ClassicConfig, style: Style) -> Module:
     """A decoder of the given style, with the tensor names of its class in transformers."""
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
     before_attn, before_mlp = (_norm(c, name, embed) for name in c.norms or style.norms)
+    # Side by side, both read the stream as it was before either.
+    early, late = (before_mlp, ()) if c.parallel else ((), before_mlp)
     block = Module(
         style.block,
         (
             *before_attn,
+            *early,
             attention(c, style),
             *cross_attention(c, style),
-            *before_mlp,
+            *late,
             mlp(style.mlp, Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act, names=style.ffn),
         ),
         repeat=c.n_layers,
