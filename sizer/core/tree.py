@@ -123,7 +123,8 @@ class Op(Record):
     `traits` are switches of the op, where its reference computes it in a way of its own:
     "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32),
     "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token),
-    "pairs" (positions turn neighbours, not the halves of a head), "normalized" (weights sum to one).
+    "pairs" (positions turn neighbours, not the halves of a head), "normalized" (weights sum to one),
+    "repeats" (transformers keeps keys and values once for each query head).
     """
 
     __slots__ = ("component", "kind", "name", "sizes", "traits")

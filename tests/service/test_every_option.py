@@ -42,6 +42,7 @@ LINES = [
     "kv-cache llama-3-8b --policy static --max-len 9000 --prefill --unit MiB --explain",
     "kv-cache mamba-130m --state-dtype fp32 --dtype bf16 --seq-len 9",
     "kv-cache llama-3-8b --draft gpt2-small --tp 2",
+    "kv-cache qwen3-next-80b-a3b --policy vllm --state-pages 2 --budget 40GiB",
     "memory gpt2-small --batch-size 2 --seq-len 64 --precision autocast --attention eager --optimizer lion",
     "memory mixtral-8x7b --seq-len 64 --experts grouped_mm",
     "memory gpt2-small --seq-len 64 --offload optimizer --loss-chunks 4 --ledger --unit GB",

@@ -79,7 +79,7 @@ def _falcon(hf: HFConfig) -> Reading:
         norms = ("ln_attn", "ln_mlp") if two else ("input_layernorm", "")
     bias = bool(hf["bias"])
     switches = {"qkv_bias": bias, "o_bias": bias, "mlp_bias": bias, "norms": norms, "act": hf["activation"]}
-    switches["parallel"] = bool(hf["parallel_attn"])
+    switches |= {"parallel": bool(hf["parallel_attn"]), "repeats_kv": bool(new_block)}
     return _reading("falcon", hf, d_head=None, d_rotary=rotary_width(hf), **kv, **switches, **_width(hf))
 
 
