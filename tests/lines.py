@@ -34,6 +34,7 @@ LINES = [
     "kv-cache gemma-2-2b --policy llama.cpp --sliding-dtype q8_0",
     "kv-cache llama-3-8b --policy static --max-len 9000 --prefill --unit MiB --explain",
     "kv-cache mamba-130m --state-dtype fp32 --dtype bf16 --seq-len 9",
+    "kv-cache qwen3-next-80b-a3b --policy vllm --state-pages 2 --budget 40GiB",
     "kv-cache llama-3-8b --draft gpt2-small --tp 2",
     "memory gpt2-small --batch-size 2 --seq-len 64 --precision autocast --attention eager --optimizer lion",
     "memory mixtral-8x7b --seq-len 64 --experts grouped_mm",

@@ -41,6 +41,14 @@ from sizer.report.report import Report
     help="Tokens vLLM runs at once.",
 )
 @click.option(
+    "--state-pages",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Pages of a sequence's states (vllm); 2 with prefix caching.",
+)
+@click.option(
     "--ubatch", type=int, default=512, show_default=True, metavar="N", help="Tokens llama.cpp runs at once."
 )
 @click.option("--unified", is_flag=True, help="One cache for all sequences (llama.cpp).")

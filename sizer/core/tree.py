@@ -123,10 +123,11 @@ class Op(Record):
     `traits` are switches of the op, where its reference computes it in a way of its own:
     "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32),
     "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token),
-    "pairs" (positions turn neighbours, not the halves of a head). Of a router: "normalized" (the weights
-    of a token's experts sum to one), "chosen_first" (a softmax over those that were chosen alone),
-    "cast" (they are brought to the type of the scores), "fp32" (kept and run in fp32), "made_last" (the
-    module makes the router after the experts).
+    "pairs" (positions turn neighbours, not the halves of a head), "repeats" (transformers keeps keys and
+    values once for each query head). Of a router: "normalized" (the weights of a token's experts sum to
+    one), "chosen_first" (a softmax over those that were chosen alone), "cast" (they are brought to the type
+    of the scores), "fp32" (kept and run in fp32), "made_last" (the module makes the router after the
+    experts).
     """
 
     __slots__ = ("component", "kind", "name", "sizes", "traits")

@@ -2,131 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from sizer.core.dims import Dim
+from sizer.core.layers import MATRICES
 from sizer.core.tree import Op, Param
 from sizer.core.walk import Row
 from sizer.errors import InvalidConfig
 from sizer.measures.lora import LoRA, adapters
+from sizer.measures.needs import Needs, routed, sides
+from sizer.measures.products import Part
 
 if TYPE_CHECKING:
     from sizer.measures.flops import Flops
-    from sizer.measures.products import Part
+    from sizer.measures.passes import Pass
 
 NOTE = (
-    "LoRA: a frozen matrix has no gradient of its own, and in the first block nothing before the adapters "
-    "needs one"
+    "LoRA: a frozen matrix has no gradient of its own, and nothing before the first adapter needs one; "
+    "routed experts have no adapters"
 )
 
 
-def with_lora(found: Flops, lora: LoRA) -> Flops:
+def with_lora(found: Flops, lora: LoRA, rows: Sequence[Row], run: Pass) -> Flops:
     """The same step with every weight frozen but the adapters.
 
     An adapter is two matrices beside a frozen one, `[rank, in]` and `[out, rank]`.
     """
     if lora.dora:
         raise InvalidConfig("lora: FLOPs of the magnitudes of DoRA are not counted; leave dora out")
-    adapters([part.row for part in found.parts], lora)  # names what is not there
-    parts: list[Part] = []
-    firsts: dict[str, First] = {}
-    for part in found.parts:
-        block = part.row.name.partition("{}")[0]
-        first = firsts.setdefault(block, First()) if _in_first_layer(part.row) else None
-        if part.kind == "attention":
-            parts.append(part if first is None else _attention(part, first.trained))
-            continue
-        if not isinstance(part.row.leaf, Param):
-            parts.append(part)
-            continue
-        layers = part.row.frames[0].count if part.row.frames else 1
-        targeted = _is_linear(part.row) and lora.adapts(part.row.name.removesuffix(".weight"), part.row.leaf)
-        # The gradient of what goes in; in the first block only behind something that is trained.
-        spared = first is not None and not first.passes(part.row, targeted=targeted)
-        parts.append(part._replace(backward=part.forward - (part.forward // layers if spared else 0)))
-        if targeted:
-            parts.append(_adapter(part, lora.rank, first=spared, layers=layers))
-    forward = sum(part.forward for part in parts)
-    backward = sum(part.backward for part in parts)
-    return type(found)(forward, backward, 0, parts, found.tokens, [*found.assumptions, NOTE])
+    trained = {one.name for one in adapters((row for row in rows if not routed(row)), lora)}
+    parts = {id(part.row): part for part in found.parts}
+    spared = dict.fromkeys(parts, 0)
+    for row, amount in _not_needed(rows, parts, Needs(trained)):
+        spared[id(row)] += amount
+    counted: list[Part] = []
+    for row in rows:
+        part = parts.get(id(row))
+        if part is not None:
+            counted.append(_frozen(part, spared[id(row)]))
+        if row.name.removesuffix(".weight") in trained:
+            counted.append(_adapter(row, part, lora.rank, run, spared.get(id(row), 0)))
+    forward = sum(part.forward for part in counted)
+    backward = sum(part.backward for part in counted)
+    return type(found)(forward, backward, 0, counted, found.tokens, [*found.assumptions, NOTE])
 
 
-class First:
-    """The first block on its way forward: whether anything trained is before a matrix.
-
-    `stream`: in the residual stream; `inner`: in what a matrix has read from it and none has given back.
-    `trained`: of queries, keys and values, those with an adapter.
-    """
-
-    def __init__(self) -> None:
-        self.stream = self.inner = False
-        self.trained: set[str] = set()
-        self.shapes: set[tuple[str, ...]] = set()
-
-    def passes(self, row: Row, *, targeted: bool) -> bool:
-        """Whether what goes into a matrix needs a gradient; then on to the next."""
-        leaf: Param = row.leaf  # type: ignore[assignment]
-        shape = tuple(axis.name for axis in leaf.axes)
-        if shape[::-1] in self.shapes:
-            # The one that gives back what others have read, in their shape turned around.
-            needed, self.shapes = self.inner, set()
-            self.stream = self.stream or self.inner or targeted
-            self.inner = False
-            return needed
-        self.shapes.add(shape)
-        self.inner = self.inner or self.stream or targeted
-        if self.stream:
-            self.trained |= {"q", "k", "v"}
-        elif targeted:
-            self.trained |= _letters(row)
-        return self.stream
+def _not_needed(rows: Sequence[Row], parts: dict[int, Part], needs: Needs) -> Iterator[tuple[Row, int]]:
+    """Of each row, FLOPs of a backward pass that nobody asks for, layer after layer."""
+    for block, group in groupby(rows, key=lambda row: row.name.partition("{}")[0] if row.frames else ""):
+        members = [row for row in group if isinstance(row.leaf, Op | Param)]
+        visits = _uses(row for row in members if id(row) in parts)
+        for layer in range(_depth(members)) if block else (0,):
+            here = [row for row in members if not block or layer in (row.frames[0].indices or ())]
+            for _ in range(visits):
+                for row in needs.through(here):
+                    part = parts.get(id(row))
+                    if part is not None and part.backward:
+                        count = int(row.frames[0].count) * visits if block else 1
+                        yield row, needs.spared(row, part.forward // count, part.backward // count)
 
 
-def _adapter(part: Part, rank: Dim, *, first: bool, layers: int) -> Part:
-    leaf: Param = part.row.leaf  # type: ignore[assignment]
-    into, out = leaf.axes[-1].size, leaf.axes[0].size
+def _depth(rows: Iterable[Row]) -> int:
+    return max((max(row.frames[0].indices or (0,)) + 1 for row in rows), default=0)
+
+
+def _uses(rows: Iterable[Row]) -> int:
+    """How often the layers of a block run on the same tensors."""
+    framed = (row for row in rows if row.frames and row.visits)
+    return min((int(row.visits // row.frames[0].count) for row in framed), default=1)
+
+
+def _frozen(part: Part, spared: int) -> Part:
+    if part.kind == "attention":
+        return part._replace(backward=part.backward - spared)
+    if isinstance(part.row.leaf, Param) and part.backward:
+        return part._replace(backward=part.forward - spared)
+    return part
+
+
+def _adapter(row: Row, part: Part | None, rank: int, run: Pass, spared: int) -> Part:
+    if row.kind not in MATRICES or part is None:
+        # A table: its narrow half is looked up, and the other multiplies.
+        wide = row.leaf.axes[1].size  # type: ignore[union-attr]
+        forward = 2 * run.length(row.stream) * run.batch * rank * wide
+        return Part(row, "adapter", forward, 2 * forward, True)
+    out, into = (axis.size for axis in sides(row))
     each = part.forward // (into * out) * rank
-    forward = each * (into + out)
-    # What reads the residual stream reads its width, in whatever order the weight is stored.
-    read = next((axis.size for axis in leaf.axes if axis.name == "embed"), into)
-    spared = each * read // layers if first else 0
-    return part._replace(kind="adapter", forward=forward, backward=2 * forward - spared)
-
-
-def _attention(part: Part, trained: set[str]) -> Part:
-    """Attention in the first block skips the gradients of what nothing trained is in."""
-    if trained >= {"q", "k", "v"}:
-        return part
-    leaf: Op = part.row.leaf  # type: ignore[assignment]
-    layers = part.row.frames[0].count
-    d_qk, d_v = int(leaf.sizes["d_qk"] or 0), int(leaf.sizes["d_v"] or 0)
-    one = part.forward // layers // (d_qk + d_v)
-    recomputes = part.backward > 2 * part.forward
-    if not trained:
-        spared = part.backward // layers
-    elif recomputes:
-        spared = 0
-    else:
-        spared = one * d_qk * (2 - len(trained & {"q", "k"}))
-        spared += 0 if "v" in trained else one * d_v
-        spared += 0 if trained & {"q", "k"} else one * d_v
-    return part._replace(backward=part.backward - spared)
-
-
-def _is_linear(row: Row) -> bool:
-    leaf = row.leaf
-    return isinstance(leaf, Param) and leaf.use == "matmul" and len(leaf.axes) == 2 and leaf.active is None
-
-
-def _module(row: Row) -> str:
-    return row.name.rpartition(".")[0].rpartition(".")[2]
-
-
-def _letters(row: Row) -> set[str]:
-    """Of queries, keys and values, what a matrix before attention makes."""
-    first = _module(row)[:1]
-    return {first} if first in ("q", "k", "v") else {"q", "k", "v"}
-
-
-def _in_first_layer(row: Row) -> bool:
-    return bool(row.frames and row.frames[0].indices and 0 in row.frames[0].indices)
+    # What a frozen matrix is spared, its adapter's first half is, at the rank's share of it.
+    return Part(row, "adapter", each * (into + out), 2 * each * (into + out) - spared * rank // out, True)

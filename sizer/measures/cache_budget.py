@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig
 from sizer.measures.cache_kinds import Kept
-from sizer.measures.cache_layers import Setup, a_token
+from sizer.measures.cache_layers import Setup
+from sizer.measures.cache_policies import block_of_pool
 from sizer.measures.kv_cache import cache_of
 
 # No context is as long as this; it bounds a search whose answer is "any length".
@@ -62,12 +63,19 @@ def fit(kinds: Sequence[Kept], setup: Setup, policy: str, budget: int) -> Fit:
     if each == 0:
         return Fit(budget, None, None, None)
     found = Fit(budget, tokens, budget // each, budget / each)
-    growing = [one for one in kinds if a_token(one, setup) and not one.cross]
-    if policy == "vllm" and len(growing) == len(kinds) and all(one.window is None for one in growing):
-        page = sum(a_token(one, setup) for one in growing) * setup.block_size
-        blocks = budget // page
-        return found._replace(block_bytes=page, blocks=blocks, pool_tokens=blocks * setup.block_size)
-    return found
+    pool = block_of_pool(kinds, setup) if policy == "vllm" else None
+    if pool is None:
+        return found
+    block, tokens_of_block = pool
+    blocks = budget // block
+    found = found._replace(block_bytes=block, blocks=blocks)
+    if tokens_of_block is not None:
+        return found._replace(pool_tokens=blocks * tokens_of_block)
+    # Kinds that share a pool take different shares of it: vLLM logs the tokens of whole sequences.
+    concurrency = blocks * block / each
+    return found._replace(
+        sequences=blocks * block // each, concurrency=concurrency, pool_tokens=int(concurrency * setup.tokens)
+    )
 
 
 def _longest(kinds: Sequence[Kept], setup: Setup, policy: str, budget: int) -> int | None:

@@ -64,6 +64,18 @@ def block(dtype: str) -> Block:
     return Block(width // 8, 1) if width % 8 == 0 else Block(width, 8)
 
 
+def is_wide(dtype: str) -> bool:
+    """Whether a type has at least 16 bits an element.
+
+    >>> is_wide("bf16"), is_wide("fp8"), is_wide("q8_0"), is_wide("fp8_ds_mla")
+    (True, False, False, False)
+    """
+    if dtype.lower() == FP8_DS_MLA:
+        return False
+    stored = block(dtype)
+    return stored.bytes >= 2 * stored.elements
+
+
 def _hint() -> str:
     return f"known are {', '.join(known())}"
 

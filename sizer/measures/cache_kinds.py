@@ -31,7 +31,8 @@ class Kept(Record):
 
     `keys` and `values` are a token's; a latent is all `keys`. `heads`: KV heads, where it has any.
     `window`: the tokens that are enough. `dtype`: a type of its own, if not the cache's.
-    `channels`: of a convolution, whose engines may keep one input less a channel.
+    `channels`: of a convolution, whose engines may keep one input less a channel. `repeated`: query
+    heads, where transformers keeps keys and values for each of them.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class Kept(Record):
         "layers",
         "name",
         "per_sequence",
+        "repeated",
         "values",
         "window",
     )
@@ -59,6 +61,7 @@ class Kept(Record):
         heads: Dim | None,
         channels: Dim,
         cross: bool,
+        repeated: Dim | None = None,
     ) -> None:
         self.name = name
         self.layers = layers
@@ -70,6 +73,7 @@ class Kept(Record):
         self.heads = heads
         self.channels = channels
         self.cross = cross
+        self.repeated = repeated
 
     @property
     def word(self) -> str:
@@ -102,11 +106,13 @@ def kept(rows: Iterable[Row]) -> list[Kept]:
 
 def _kept(row: Row, leaf: State, core: Op | None, convolution: Op | None) -> Kept:
     heads: Dim | None = None
+    repeated: Dim | None = None
     keys, values = leaf.per_token, 0
     if core is not None and leaf.name in ("kv", "cross_kv"):
         heads = core.sizes["kv_heads"]
         keys = heads * core.sizes["d_qk"]  # type: ignore[operator]
         values = leaf.per_token - keys
+        repeated = core.sizes["heads"] if "repeats" in core.traits else None
     channels = convolution.sizes["channels"] if convolution is not None and leaf.name == "conv" else 0
     return Kept(
         leaf.name,
@@ -119,4 +125,5 @@ def _kept(row: Row, leaf: State, core: Op | None, convolution: Op | None) -> Kep
         heads,
         channels,
         leaf.name == "cross_kv",
+        repeated,
     )

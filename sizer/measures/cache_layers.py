@@ -6,7 +6,7 @@ from sizer.core.dims import Dim
 from sizer.core.poly import Poly, symbol
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig
-from sizer.measures.cache_dtypes import block, scaled, token_bytes
+from sizer.measures.cache_dtypes import block, is_wide, scaled, token_bytes
 from sizer.measures.cache_kinds import LATENTS, Kept
 
 
@@ -16,7 +16,8 @@ class Setup(Record):
     `keys`, `values`: their types, `dtype` unless given; `sliding`: that of layers with a window;
     `state`: that of recurrent states. `max_len`: tokens that are reserved, where that is decided
     beforehand. `decoded`: the last pass was a step of decoding, not a prefill. `batched`: the most
-    tokens that vLLM runs at once; `ubatch`: that llama.cpp does. `tp`: ranks that share the heads.
+    tokens that vLLM runs at once, `state_pages`: its pages for the states of a sequence; `ubatch`: the
+    tokens that llama.cpp runs at once. `tp`: ranks that share the heads.
     """
 
     __slots__ = (
@@ -30,6 +31,7 @@ class Setup(Record):
         "max_len",
         "sliding",
         "state",
+        "state_pages",
         "tokens",
         "tp",
         "ubatch",
@@ -54,7 +56,9 @@ class Setup(Record):
         ubatch: int = 512,
         unified: bool = False,
         tp: int = 1,
+        state_pages: int = 1,
     ) -> None:
+        self.state_pages = state_pages
         self.batch = batch
         self.tokens = tokens
         self.encoder = encoder
@@ -130,19 +134,23 @@ def a_token(one: Kept, setup: Setup) -> Dim:
 
 
 def a_sequence(one: Kept, setup: Setup, *, elements: Dim | None = None) -> Dim:
-    """Bytes of what does not grow in all layers of a kind, on one rank."""
+    """Bytes of what does not grow in all layers of a kind, on one rank.
+
+    States are never packed: in a cache of 8 bits or less they keep the 16 of the activations.
+    """
     count = one.per_sequence if elements is None else elements
     if _zero(count):
         return 0
     own = one.dtype
     if own is not None and setup.state is not None:
         own = setup.state
-    stored = block(own or setup.dtype)
+    dtype = own or (setup.dtype if is_wide(setup.dtype) else "bf16")
+    stored = block(dtype)
     if setup.tp > 1 and isinstance(count, int):
         if count % setup.tp:
             raise InvalidConfig(f"tp = {setup.tp} does not divide a state of {count:,} elements")
         count = count // setup.tp
-    return scaled(count, stored.bytes, stored.elements, own or setup.dtype) * one.layers
+    return scaled(count, stored.bytes, stored.elements, dtype) * one.layers
 
 
 def ranks_heads(heads: Dim, tp: int) -> Dim:

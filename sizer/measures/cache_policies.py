@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from sizer.core.dims import Dim, round_up
+from sizer.core.dims import Dim, divide, round_up
 from sizer.core.record import Record
 from sizer.measures.cache_kinds import Kept
 from sizer.measures.cache_layers import Layers, Setup, a_sequence, a_token, smaller
@@ -61,10 +62,20 @@ def _full(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
     return found
 
 
+def _every_head(one: Kept) -> Kept:
+    """What transformers keeps of a layer that repeats its keys and values before it keeps them."""
+    if one.repeated is None or one.heads is None:
+        return one
+    keys, values = (
+        divide(one.repeated * size, one.heads, names="heads / KV heads") for size in (one.keys, one.values)
+    )
+    return one._replace(keys=keys, values=values, heads=one.repeated)
+
+
 def _transformers(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
     """A layer with a window keeps W − 1 tokens; they are the end of a tensor that is still whole."""
     found = []
-    for one in kinds:
+    for one in map(_every_head, kinds):
         window = one.window
         if window is None or one.cross:
             tokens = reserved = _tokens(one, setup, None)
@@ -79,7 +90,7 @@ def _transformers(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
 def _static(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
     found = []
     room = setup.tokens if setup.max_len is None else setup.max_len
-    for one in kinds:
+    for one in map(_every_head, kinds):
         grows = a_token(one, setup)
         tokens = _tokens(one, setup._replace(tokens=room), one.window)
         extra = 0 if isinstance(grows, int) and grows == 0 else LENGTH_BYTES * one.layers
@@ -93,48 +104,74 @@ def _pages(tokens: int, size: int) -> int:
 
 def _vllm(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
     """Pages of `block_size` tokens. Layers that differ in kind share one pool of equal pages."""
-    growing = [one for one in kinds if a_token(one, setup) and not one.cross]
+    pool = _pool(kinds, setup)
     states = [one for one in kinds if not a_token(one, setup)]
-    if not growing:
+    if pool is None:
         return [_state(one, setup) for one in states]
-    layers = max(one.layers for one in kinds)
-    size = setup.block_size
-    state_page = 0
-    recurrent = 0
-    if states:
-        # All states of a layer make one page; attention's pages grow until they are as large.
-        recurrent = max(one.layers for one in states)
-        state_page = sum(_state(one, setup).constant // one.layers for one in states)
-        a_layer = max(a_token(one, setup) // one.layers for one in growing)
-        size = size * _pages(state_page, size * a_layer)
-        state_page = size * a_layer
-    windows = any(one.window is not None for one in growing)
-    unit = layers
-    if windows or states:
-        unit = _group_size([one.layers for one in growing] + ([recurrent] if states else []))
-    page = max(a_token(one, setup) // one.layers * size for one in growing)
+    size, unit, page, shared = pool
     found = []
     for one in kinds:
         grows = a_token(one, setup)
         if not grows:
             continue
         own = size
-        if (windows or states) and not one.cross and page % (grows // one.layers * size) == 0:
+        if shared and not one.cross and page % (grows // one.layers * size) == 0:
             own = page // (grows // one.layers)
         pages = _pages(_vllm_tokens(one, setup), own) + (one.window is not None)
-        groups = round_up(one.layers, unit) if (windows or states) and not one.cross else one.layers
+        groups = round_up(one.layers, unit) if shared and not one.cross else one.layers
         used = _tokens(one, setup, one.window)
         reserved = pages * own
         padding = (groups - one.layers) * (grows // one.layers) * reserved
         found.append(Layers(one, grows, 0, used, reserved, 0, padding))
     if states:
         used_bytes = [_state(one, setup) for one in states]
-        reserved_bytes = round_up(recurrent, unit) * state_page
+        recurrent = max(one.layers for one in states)
+        reserved_bytes = round_up(recurrent, unit) * page * setup.state_pages
         others = sum(state.constant for state in used_bytes[1:])
         for index, state in enumerate(used_bytes):
             room = reserved_bytes - others if index == 0 else None
             found.append(Layers(state.kept, 0, state.constant, 0, 0, 0, room))
     return found
+
+
+class Pool(NamedTuple):
+    """Pages of `tokens` tokens and `page` bytes, for `layers` layers at a time that share a table.
+
+    `shared`: layers of several kinds take their pages from it.
+    """
+
+    tokens: int
+    layers: int
+    page: int
+    shared: bool
+
+
+def _pool(kinds: Sequence[Kept], setup: Setup) -> Pool | None:
+    growing = [one for one in kinds if a_token(one, setup) and not one.cross]
+    states = [one for one in kinds if not a_token(one, setup)]
+    if not growing:
+        return None
+    size = setup.block_size
+    a_layer = max(a_token(one, setup) // one.layers for one in growing)
+    if states:
+        # All states of a layer make one page; attention's pages grow until they are as large.
+        state = sum(_state(one, setup).constant // one.layers for one in states)
+        size = size * _pages(state, size * a_layer)
+    counts = [one.layers for one in growing] + ([max(one.layers for one in states)] if states else [])
+    shared = bool(states) or any(one.window is not None for one in growing)
+    return Pool(
+        size, _group_size(counts) if shared else max(one.layers for one in kinds), size * a_layer, shared
+    )
+
+
+def block_of_pool(kinds: Sequence[Kept], setup: Setup) -> tuple[int, int | None] | None:
+    """Bytes of vLLM's block, a page of each layer that shares a table, and its tokens if all are alike."""
+    pool = _pool(kinds, setup)
+    if pool is None or any(one.cross for one in kinds):
+        return None
+    if pool.shared:
+        return pool.layers * pool.page, None
+    return sum(a_token(one, setup) for one in kinds) * pool.tokens, pool.tokens
 
 
 def _state(one: Kept, setup: Setup) -> Layers:

@@ -164,7 +164,9 @@ def flops(
         causal=causal,
         logits=logits_to_keep,
     )
-    found = flops_of(list(rows), run, kernel=kernel, mode=mode, latents=latents)
+    rows = list(rows)
+    products = as_products(rows, kernel, frozen=lora is not None)
+    found = flops_of(rows, run, kernel=kernel, mode=mode, products=products, latents=latents)
     if lora is None:
         return found
     from sizer.measures.adapters import with_lora
@@ -172,7 +174,7 @@ def flops(
 
     if mode != "none":
         raise InvalidConfig("lora and checkpointing are not counted together; leave one out")
-    return with_lora(found, parse(lora))
+    return with_lora(found, parse(lora), rows, run)
 
 
 def kernel_of(attention: str) -> str:

@@ -93,6 +93,7 @@ def kv_cache(
     ubatch: int = 512,
     unified: bool = False,
     tp: int = 1,
+    state_pages: int = 1,
 ) -> KVCache:
     """Bytes of a cache, as a policy keeps it.
 
@@ -111,6 +112,7 @@ def kv_cache(
         max_batched_tokens=max_batched_tokens,
         ubatch=ubatch,
         tp=tp,
+        state_pages=state_pages,
     )
     for given in (dtype, key_dtype, value_dtype, sliding_dtype, state_dtype):
         if given is not None and given.lower() != "fp8_ds_mla":
@@ -131,6 +133,7 @@ def kv_cache(
         ubatch,
         unified,
         tp,
+        state_pages,
     )
     return cache_of(kept(rows), setup, policy)
 

@@ -30,15 +30,16 @@ class Part(Record):
         self.exact = exact
 
 
-def as_products(rows: Sequence[Row], kernel: str) -> frozenset[str]:
+def as_products(rows: Sequence[Row], kernel: str, *, frozen: bool = False) -> frozenset[str]:
     """The attentions that torch's flash kernel cannot run, which then are matrix products.
 
-    It takes no mask that needs a gradient, as T5's biases by distance do, and no values of another
-    width than the keys (torch 2.13, `sdp_utils`: `check_head_dim_size`).
+    It takes no mask that needs a gradient, as T5's biases by distance do unless they are `frozen`, and no
+    values of another width than the keys (torch 2.13, `sdp_utils`: `check_head_dim_size`).
     """
     if kernel != "flash":
         return frozenset()
-    biased = {row.name.rsplit(".", 2)[0] for row in rows if _is_table_of_distances(row)}
+    tables = () if frozen else filter(_is_table_of_distances, rows)
+    biased = {row.name.rsplit(".", 2)[0] for row in tables}
     return frozenset(
         row.name
         for row in rows

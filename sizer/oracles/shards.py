@@ -56,6 +56,11 @@ def _parallel(model: Model, module: Any, mesh: Any) -> None:
     plan = getattr(module.config, "base_model_tp_plan", None)
     if not plan:
         raise BadInput(f"{model.name}: transformers has no tensor-parallel plan for it")
+    if any(".experts." in key for key in plan) and any(p.dim() > 2 for p in module.parameters()):
+        raise BadInput(
+            f"{model.name}: transformers splits its experts with code of its own, for ranks that talk; "
+            "--framework fsdp2 can be measured"
+        )
     styles: dict[str, Any] = {}
     for name, part in module.named_modules():
         if isinstance(part, nn.Embedding):
@@ -67,4 +72,9 @@ def _parallel(model: Model, module: Any, mesh: Any) -> None:
                 styles[name] = ColwiseParallel()
             elif word.startswith("rowwise"):
                 styles[name] = RowwiseParallel()
+    table, head = module.get_input_embeddings(), module.get_output_embeddings()
+    tied = head is not None and head.weight is table.weight
     parallelize_module(module, mesh, styles)
+    if tied:
+        # Each got a parameter of its own, of the same rows.
+        head.weight = table.weight

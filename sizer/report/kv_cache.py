@@ -140,6 +140,7 @@ def _setup(batch: int, tokens: int, dtype: str, given: dict[str, Any]) -> Setup:
         given.get("ubatch", 512),
         given.get("unified", False),
         given.get("tp", 1),
+        given.get("state_pages", 1),
     )
 
 

@@ -94,6 +94,18 @@ def mixed(draw: random.Random) -> dict[str, Any]:
     return {**sizes, "layer_types": [draw.choice(kinds) for _ in range(sizes["num_hidden_layers"])]}
 
 
+def falcon(draw: random.Random) -> dict[str, Any]:
+    """With the new block: keys and values are repeated, and then kept."""
+    return {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "num_kv_heads": draw.choice((1, 2)),
+        "num_hidden_layers": draw.choice((1, 2)),
+        "new_decoder_architecture": True,
+    }
+
+
 def opt(draw: random.Random) -> dict[str, Any]:
     return {
         "vocab_size": 60,
@@ -136,6 +148,7 @@ MORE: list[Family] = [
         lambda draw: {**mixed(draw), "num_experts_per_tok": 2, "num_local_experts": 4},
     ),
     ("opt", "OPTForCausalLM", opt),
+    ("falcon", "FalconForCausalLM", falcon),
 ]
 
 

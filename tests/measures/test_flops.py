@@ -504,3 +504,13 @@ def test_a_hundred_layers_of_experts_take_less_than_five_milliseconds() -> None:
         times.append(time.perf_counter() - start)
 
     assert min(times) < 0.005
+
+
+def test_an_adapted_table_of_embeddings_multiplies_its_wide_half() -> None:
+    # PEFT's Embedding layer: rows of A [r, V] are looked up, and B [D, r] multiplies them.
+    model = sizer.load({**_BASE, "model_type": "llama", "num_key_value_heads": 2})
+    found, alone = model.flops(2, 16, lora="r=4,target=embed_tokens"), model.flops(2, 16)
+
+    assert found.forward - alone.forward == 2 * 2 * 16 * 4 * 32
+    # Every frozen product passes its gradient on once; attention has that of two factors.
+    assert found.backward == alone.forward + alone.kinds["attention"] + 2 * (found.forward - alone.forward)

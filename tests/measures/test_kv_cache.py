@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cache_models import QWEN3_4B, QWEN3_235B, gpt_oss, llama
 from conftest import ROOT
 
 import sizer
@@ -18,7 +19,6 @@ from sizer.measures.cache_kinds import kept
 from sizer.measures.cache_layers import Setup
 from sizer.measures.cache_policies import POLICIES
 from sizer.measures.closed_forms import cache_forms
-from sizer.model import Model
 from sizer.units import parse_bytes
 
 Run = Callable[..., tuple[int, str, str]]
@@ -62,33 +62,6 @@ def test_a_measured_cache_is_equal_to_the_last_byte(row: dict[str, Any]) -> None
     assert found(begun + row["decode"], decoded=True) == measured("decode")
     assert found(begun + row["decode"] - 1, decoded=True)[0] == row["kv_before_last"]
 
-
-def llama(**sizes: Any) -> Model:
-    return sizer.load({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, **sizes})
-
-
-def gpt_oss(layers: int) -> Model:
-    kinds = ["sliding_attention", "full_attention"] * (layers // 2)
-    sizes = {"num_key_value_heads": 8, "head_dim": 64, "num_attention_heads": 64, "sliding_window": 128}
-    return sizer.load({"model_type": "gpt_oss", "num_hidden_layers": layers, "layer_types": kinds, **sizes})
-
-
-QWEN3_4B = {
-    "model_type": "qwen3",
-    "num_hidden_layers": 36,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "hidden_size": 2560,
-    "num_attention_heads": 32,
-}
-QWEN3_235B = {
-    "model_type": "qwen3_moe",
-    "num_hidden_layers": 94,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "num_attention_heads": 64,
-    "hidden_size": 4096,
-}
 
 # what, the number, the number that is known, how it is known
 BYTES = [
@@ -169,60 +142,9 @@ BYTES = [
 ]
 
 
-# what, the model, ranks, the type, bytes of the pool, the tokens that a log says it holds, the log
-POOLS = [
-    ("gpt-oss-120b", lambda: gpt_oss(36), 1, "bf16", int(5.3822 * GIB), 78384, "hf-mem issue 60: 5.38 GiB"),
-    (
-        "qwen3-235b on four ranks",
-        lambda: sizer.load(QWEN3_235B),
-        4,
-        "bf16",
-        int(2 * 8.234 * GIB),
-        367404,
-        "vLLM 21348: SGLang's K of 8.234 GiB, and V as large",
-    ),
-    (
-        "16 of 64 layers, fp8",
-        lambda: llama(num_hidden_layers=16, num_key_value_heads=4, head_dim=256),
-        1,
-        "fp8",
-        int(9.2444 * GIB),
-        302921,
-        "vLLM's log of Qwen3.8-27B: a concurrency of 2.31 at 131,072 tokens",
-    ),
-]
-
-
-@pytest.mark.parametrize(("what", "model", "tp", "dtype", "pool", "tokens", "how"), POOLS)
-def test_the_tokens_of_a_logged_pool(
-    what: str, model: Callable[[], Any], tp: int, dtype: str, pool: int, tokens: int, how: str
-) -> None:
-    # With every layer as if it had no window: what the engines of these logs reserved.
-    setup = Setup(1, 131072, 131072, dtype, tp=tp)
-    found = fit(kept(model().rows()), setup, "full", pool)
-
-    # The pool's size was logged to a thousandth of a GiB or better.
-    assert found.tokens == pytest.approx(tokens, rel=1e-4)
-    if "2.31" in how:
-        assert found.concurrency == pytest.approx(2.31, abs=0.005)
-
-
 @pytest.mark.parametrize(("what", "number", "known", "how"), BYTES, ids=[row[0] for row in BYTES])
 def test_known_bytes(what: str, number: Callable[[], int], known: int, how: str) -> None:
     assert number() == known
-
-
-# vLLM's log on a card of 24 GB, pages of 16 tokens: GiB, longest sequence, blocks, tokens, concurrency
-POOLS = [(3.8125, 20000, 1952, 31232, 1.56), (2.88671875, 29000, 1478, 23648, 0.82)]
-
-
-@pytest.mark.parametrize(("gib", "tokens", "blocks", "held", "concurrency"), POOLS)
-def test_a_pool_of_pages(gib: float, tokens: int, blocks: int, held: int, concurrency: float) -> None:
-    kinds = kept(sizer.load("llama-3-8b").rows())
-    found = fit(kinds, Setup(1, tokens, tokens, "bf16"), "vllm", int(gib * GIB))
-
-    assert (found.block_bytes, found.blocks, found.tokens, found.pool_tokens) == (2097152, blocks, held, held)
-    assert round(found.concurrency or 0, 2) == concurrency
 
 
 def test_hybrid_layers_share_pages_of_one_size() -> None:

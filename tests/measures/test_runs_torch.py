@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from drawn_models import FAMILIES, MORE, drawn
+from drawn_models import FAMILIES, MORE, decoder, drawn
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import sizer  # noqa: E402
 from sizer.report import verify_runs  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+# Products this small take longer on two threads than on one.
+torch.set_num_threads(1)
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -100,8 +104,14 @@ def test_fsdp2_gives_every_rank_as_much(family: Any) -> None:
     assert verify_runs.report(model, "shards", ranks=3).document()["differences"] == []
 
 
-def test_tensor_parallelism_gives_every_rank_as_much() -> None:
-    model, _ = drawn(FAMILIES[1], 4)
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "olmo2", "gemma"])
+def test_tensor_parallelism_gives_every_rank_as_much(kind: str, tied: bool) -> None:
+    sizes = decoder(random.Random(f"{kind} {tied}"))
+    if kind == "olmo2":
+        sizes["head_dim"] = sizes["hidden_size"] // sizes["num_attention_heads"]
+    cls = {"llama": "Llama", "qwen3": "Qwen3", "olmo2": "Olmo2", "gemma": "Gemma"}[kind] + "ForCausalLM"
+    model = sizer.load({"model_type": kind, **sizes, "tie_word_embeddings": tied}, cls=cls)
 
     found = verify_runs.report(model, "shards", framework="dtensor", ranks=4)
 

@@ -24,7 +24,8 @@ class ClassicConfig(Config):
     `norms`: names of the norms before attention and before the MLP, where they are not the usual
     ones; "" for none. `norm`: "layer", "layer_no_bias", or "none" (a norm without a weight).
     `d_embed`: width of the embedding, where it is projected to and from `d_model`.
-    `window_layers`: "full" or "window" for each layer.
+    `window_layers`: "full" or "window" for each layer. `parallel`: the MLP reads what attention reads.
+    `repeats_kv`: transformers repeats keys and values for all heads, and then keeps them.
     """
 
     d_model: Dim
@@ -48,6 +49,8 @@ class ClassicConfig(Config):
     norms: tuple[str, ...] | None = None
     final_norm: bool = True
     cross_attention: bool = False
+    parallel: bool = False
+    repeats_kv: bool = False
 
     letters = {"d_rotary": "Dr", "d_embed": "De", "window_layers": "L"}
     meanings = {
@@ -100,13 +103,16 @@ def classic(c: ClassicConfig, style: Style) -> Module:
     """A decoder of the given style, with the tensor names of its class in transformers."""
     embed, vocab = Axis("embed", c.d_model), Axis("vocab", c.vocab_size)
     before_attn, before_mlp = (_norm(c, name, embed) for name in c.norms or style.norms)
+    # Side by side, both read the stream as it was before either.
+    early, late = (before_mlp, ()) if c.parallel else ((), before_mlp)
     block = Module(
         style.block,
         (
             *before_attn,
+            *early,
             attention(c, style),
             *cross_attention(c, style),
-            *before_mlp,
+            *late,
             mlp(style.mlp, Axis("ffn", c.d_ff), embed, bias=c.mlp_bias, act=c.act, names=style.ffn),
         ),
         repeat=c.n_layers,
@@ -202,7 +208,8 @@ def _norm(c: ClassicConfig, name: str, width: Axis) -> tuple[Module, ...]:
 def _core(c: ClassicConfig) -> tuple[Module | Leaf, ...]:
     """Scores and mixing, over all tokens or the last W, by layer."""
     if c.window_layers is None:
-        return attention_core(c.n_heads, c.n_kv_heads, c.d_head)
+        traits = ("repeats",) if c.repeats_kv else ()
+        return attention_core(c.n_heads, c.n_kv_heads, c.d_head, traits=traits)
     full, windowed = c.window_layers.layers("full"), c.window_layers.layers("window")
     return (
         Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head), at=full),

@@ -38,7 +38,9 @@ def _older_share(hf: HFConfig, default: float) -> float:
 def _gpt_neox(hf: HFConfig) -> Reading:
     bias = hf["attention_bias"]
     rotary = rotary_width(hf, default=_older_share(hf, 0.25))
-    return _reading("gpt_neox", hf, qkv_bias=bias, o_bias=bias, d_rotary=rotary, act=hf["hidden_act"])
+    parallel = bool(hf["use_parallel_residual"])
+    given = {"qkv_bias": bias, "o_bias": bias, "d_rotary": rotary, "parallel": parallel}
+    return _reading("gpt_neox", hf, act=hf["hidden_act"], **given)
 
 
 def _gpt_neox_japanese(hf: HFConfig) -> Reading:
@@ -77,6 +79,7 @@ def _falcon(hf: HFConfig) -> Reading:
         norms = ("ln_attn", "ln_mlp") if two else ("input_layernorm", "")
     bias = bool(hf["bias"])
     switches = {"qkv_bias": bias, "o_bias": bias, "mlp_bias": bias, "norms": norms, "act": hf["activation"]}
+    switches |= {"parallel": bool(hf["parallel_attn"]), "repeats_kv": bool(new_block)}
     return _reading("falcon", hf, d_head=None, d_rotary=rotary_width(hf), **kv, **switches, **_width(hf))
 
 

@@ -54,9 +54,12 @@ def fsdp2(rows: Sequence[Row], plan: Plan) -> Iterator[Rank]:
 
 
 def dtensor(rows: Sequence[Row], plan: Plan) -> Iterator[Rank]:
-    """Heads, MLP widths and the vocabulary over `tp` ranks."""
+    """Heads, MLP widths and the vocabulary over `tp` ranks; a norm over all heads is whole on each."""
+    whole = {id(row.leaf) for row in rows if row.component == "norm" and len(param_of(row).axes) == 1}
 
     def axis_of(leaf: Param) -> int | None:
+        if id(leaf) in whole:
+            return None
         return next((i for i, axis in enumerate(leaf.axes) if axis.name in TENSOR_AXES), None)
 
     return chunked(rows, plan.tp, axis_of, "tp")
