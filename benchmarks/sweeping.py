@@ -29,17 +29,20 @@ spent = time.perf_counter() - begun
 print(points, spent, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 # Prints the seconds of one written file after another, for each number of workers in turns, and how
-# long the process was at work that worked longest: a worker, or the one that writes.
+# long processes were at work: the workers in all, and the one that asks them.
 SPREAD = """
-import io, sys, time
+import os, sys, time
+import dask
 from distributed import Client, LocalCluster
 import sizer
+from sizer.planning.sweeping.spread import SETTINGS
 from sizer.planning.sweeping.sweep import Sweep
 from sizer.report.sweep import stream
 
 if __name__ == "__main__":
     wide, rounds, path, what = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4].split(",")
     axes = {"d_model": "1024:12800:1024", "n_layers": "1:100", "d_ff": f"128:{128 * wide}:128"}
+    dask.config.set(SETTINGS)
     options = dict(threads_per_worker=1, processes=True, dashboard_address=None)
     with LocalCluster(n_workers=1, **options) as one, LocalCluster(n_workers=2, **options) as two:
         clients = {1: Client(one), 2: Client(two)}
@@ -52,15 +55,16 @@ if __name__ == "__main__":
                     stream(grid, "csv", file, scheduler=cluster.scheduler_address)
                 spent, mine = time.perf_counter() - begun, time.process_time() - mine
                 after = clients[number].run(time.process_time)
-                busiest = max(mine, *(after[worker] - before[worker] for worker in before), 0)
                 # The first turn is of workers that have imported nothing yet.
                 if turn >= 0:
-                    print(number, spent, busiest, flush=True)
+                    print(number, spent, sum(after[one] - before[one] for one in before), mine, flush=True)
+                if turn < rounds - 1:
+                    os.unlink(f"{path}{number}")
 """
 ACROSS = 100 * 100
 # What is shared by workers: memory, which takes milliseconds a point, and closed forms, of which
-# hundreds of thousands a second have to come back from the workers. Points of the second and third axis.
-SHARED = (("memory_train", 1), ("params,active,kv_cache", 2_000))
+# millions a second have to get into the file. Points of the second and third axis.
+SHARED = (("memory_train", 1), ("params,active,kv_cache", 10_000))
 
 
 def ask(script: str, *words: object) -> list[list[float]]:
@@ -95,10 +99,10 @@ def report(points: int, rounds: int = 5) -> None:
 def shared(script: str, what: str, wide: int, rounds: int, path: str) -> None:
     """Print how long one worker takes and two, for the same file."""
     times: dict[int, list[float]] = {1: [], 2: []}
-    busy: dict[int, list[float]] = {1: [], 2: []}
-    for number, seconds, busiest in ask(script, wide, rounds, path, what):
+    work: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for number, seconds, theirs, mine in ask(script, wide, rounds, path, what):
         times[int(number)].append(seconds)
-        busy[int(number)].append(busiest)
+        work[int(number)].append((theirs, mine))
     one, two = (Path(f"{path}{number}").read_bytes() for number in (1, 2))
     if one != two:
         raise SystemExit("one worker and two do not write the same file")
@@ -107,8 +111,9 @@ def shared(script: str, what: str, wide: int, rounds: int, path: str) -> None:
     alone, both = (statistics.median(times[number]) for number in (1, 2))
     print(f"{what}: {points:,} points as the same {len(one):,} bytes")
     print(f"  {alone:.2f} s by one worker, {both:.2f} s by two: {ratio:.2f} of the time")
-    alone, both = (statistics.median(busy[number]) for number in (1, 2))
-    print(f"  the busiest process is at work for {alone:.2f} s and {both:.2f} s: {both / alone:.2f}")
+    for number in (1, 2):
+        theirs, mine = (statistics.median(each) for each in zip(*work[number], strict=True))
+        print(f"  at work: {number} of them for {theirs:.2f} s, the process that asks for {mine:.2f} s")
 
 
 def main(words: list[str]) -> None:

@@ -14,7 +14,8 @@ from sizer.cli.complete import models
 from sizer.cli.options import answered, form_options, model_of
 from sizer.errors import ClosedPipe, InvalidConfig, clip
 from sizer.model import Model
-from sizer.planning.sweeping.sweep import MAX_POINTS, MEASURES
+from sizer.planning.sweeping.registry import Registry
+from sizer.planning.sweeping.sweep import MAX_POINTS, MEASURES, Sweep
 from sizer.report import sweep as report
 from sizer.report.report import Report
 
@@ -57,12 +58,7 @@ def command(
     sizer sweep llama-3-8b seq_len=1024:131072:*2 dtype=bf16,fp8 --what kv_cache
     sizer sweep --models all --what params,weights --output presets.csv
     """
-    if isinstance(target, str):
-        target, values = _split((target, *axes))
-    else:
-        _, values = _split(axes)
-    at_hand = isinstance(target, Model) or (target is None and preset is None)
-    model = target if at_hand else model_of(target, preset, cls, assignments)
+    model, values = _asked(target, axes, preset, cls, assignments)
     given: dict[str, Any] = {"models": models, "what": what, "max_points": max_points}
     grid = report.job(model, values, **given)
     if form == "report":
@@ -73,19 +69,38 @@ def command(
         draw(grid, plot)
     if output is not None:
         return _talk(report.save(grid, output, scheduler=scheduler, progress=_progress()))
-    small = grid.size is not None and grid.size <= report.FEW
-    if form == "quiet" or table_format is not None or (form is None and (small or models is not None)):
+    if _is_table(grid, form, table_format):
         answer = report.report(model, values, scheduler=scheduler, explain=explain, **given)
         return answered(answer, form, table_format, verbose)
-    if explain:
-        click.echo("\n".join(f"sizer: {line}" for line in report.explained(grid)), err=True)
-    return _talk(_streamed(grid, "jsonl" if form == "json" else "csv", scheduler))
+    return _talk(_streamed(grid, form, scheduler, explain=explain))
 
 
-def _streamed(grid: Any, kind: str, scheduler: str | None) -> tuple[int, int]:
+def _asked(
+    target: Any, axes: tuple[str, ...], preset: str | None, cls: str | None, assignments: tuple[str, ...]
+) -> tuple[Model | None, dict[str, str]]:
+    """The model, unless it is many, and the values of each axis."""
+    name, values = _split((target, *axes) if isinstance(target, str) else axes)
+    if isinstance(target, Model):
+        return target, values
+    return None if name is None and preset is None else model_of(name, preset, cls, assignments), values
+
+
+def _is_table(grid: Sweep | Registry, form: str | None, table_format: str | None) -> bool:
+    """Whether the points are printed together, rather than each as it comes."""
+    if form == "quiet" or table_format is not None:
+        return True
+    return form is None and (grid.size is None or grid.size <= report.FEW)
+
+
+def _streamed(
+    grid: Sweep | Registry, form: str | None, scheduler: str | None, *, explain: bool
+) -> tuple[int, int]:
     """Write the points as they come: how many, and how many of them are wrong."""
+    for line in report.explained(grid) if explain else ():
+        click.echo(f"sizer: {line}", err=True)
     try:
         out = sys.stdout.buffer
+        kind = "jsonl" if form == "json" else "csv"
         seen = report.stream(grid, kind, out, scheduler=scheduler, progress=_progress())
         out.flush()
     except BrokenPipeError:

@@ -9,11 +9,13 @@ from typing import IO, Any
 
 from sizer.errors import InvalidConfig, SizerError
 from sizer.model import Model
+from sizer.planning.sweeping.chunk import Chunk
 from sizer.planning.sweeping.registry import Registry
 from sizer.planning.sweeping.spread import Job, each
-from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, UNITS, Chunk, Sweep
+from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, UNITS, Sweep
 from sizer.planning.sweeping.variant import Variant
 from sizer.planning.sweeping.writers import encoder, format_of, whole_file, write_parquet
+from sizer.planning.sweeping.writing import write
 from sizer.report.report import Report, Table, View
 
 # A grid of at most as many points is shown as a table.
@@ -100,45 +102,13 @@ def stream(
     progress: Callable[[int, int | None], None] | None = None,
 ) -> tuple[int, int]:
     """Write a grid as "csv" or "jsonl", chunk by chunk; the points, and those without an answer."""
-    writer = encoder(form, grid.names)
     points = wrong = 0
-    # Nothing is written before there is an answer, such as that there is no scheduler.
-    begin = writer.begin()
-    for count, (text, mine) in each(grid, Counted(Uncopied(writer.chunk)), scheduler):
-        file.write(begin)
-        file.write(text)
-        begin = b""
+    for count, mine in write(grid, encoder(form, grid.names), file, scheduler):
         points += count
         wrong += mine
         if progress is not None:
             progress(points, grid.size)
-    file.write(begin)
     return points, wrong
-
-
-class Uncopied:
-    """The rows of a chunk as an array of bytes, which Dask sends as they lie in memory."""
-
-    def __init__(self, then: Callable[[Chunk], bytes]) -> None:
-        self.then = then
-
-    def __call__(self, chunk: Chunk) -> Any:
-        """The bytes that are written."""
-        import numpy
-
-        return numpy.frombuffer(self.then(chunk), numpy.uint8)
-
-
-class Counted:
-    """The rows of a chunk, and how many of them are errors."""
-
-    def __init__(self, then: Callable[[Chunk], Any]) -> None:
-        self.then = then
-
-    def __call__(self, chunk: Chunk) -> tuple[Any, int]:
-        """What `then` makes of a chunk, and its errors."""
-        wrong = int((chunk.error_codes() != 0).sum()) if len(chunk.errors.messages) > 1 else 0
-        return self.then(chunk), wrong
 
 
 def same(chunk: Chunk) -> Chunk:
@@ -161,9 +131,9 @@ def save(
         seen = [0, 0]
 
         def chunks() -> Iterator[Chunk]:
-            for count, (chunk, wrong) in each(grid, Counted(same), scheduler):
+            for count, chunk in each(grid, same, scheduler):
                 seen[0] += count
-                seen[1] += wrong
+                seen[1] += chunk.wrong
                 if progress is not None:
                     progress(seen[0], grid.size)
                 yield chunk

@@ -12,11 +12,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 import sizer
 from sizer.planning.sweeping.axes import axis
 from sizer.planning.sweeping.sweep import Sweep, sweep
+from sizer.planning.sweeping.writing import _land, place_of
 from sizer.report.sweep import save, stream
 
 Run = Callable[..., tuple[int, str, str]]
@@ -169,33 +171,72 @@ def test_slow_measures_are_shared_in_small_parts() -> None:
     assert len(list(quick.boxes())) == 1
 
 
-def test_a_worker_that_dies_costs_no_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_rows_are_the_same_made_many_or_few_at_once(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = {"n_heads": "8,12", "d_model": "760:800:4", "tie_embeddings": "true,false", "n_layers": "1:12"}
+    texts = []
+    for rows in (1, 5, 16_384):
+        monkeypatch.setattr("sizer.planning.sweeping.writers.ROWS", rows)
+        out = io.BytesIO()
+        stream(Sweep(sizer.load("gpt2-small"), axes, ["params", "active", "flops"]), form, out)
+        texts.append(out.getvalue())
+
+    assert texts[0].count(b"\n") == 528 + (form == "csv")
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_a_worker_writes_into_the_file_that_is_meant(tmp_path: Path) -> None:
+    rows = numpy.frombuffer(b"b,2\n", numpy.uint8)
+    with open(tmp_path / "rows", "wb") as file, open(tmp_path / "log", "ab") as log:
+        file.write(b"a,1\n")
+        file.flush()
+        place = place_of(file)
+        assert place is not None
+        assert place_of(log) is None
+        assert place_of(io.BytesIO()) is None
+
+        assert _land((1, (rows, 0)), place, 4) is None
+        for other in (
+            place._replace(path=str(tmp_path / "none")),
+            place._replace(machine="another"),
+            place._replace(path=str(tmp_path / "log")),
+        ):
+            assert bytes(_land((1, (rows, 0)), other, 0)) == b"b,2\n"
+
+    assert (tmp_path / "rows").read_bytes() == b"a,1\nb,2\n"
+    assert (tmp_path / "log").read_bytes() == b""
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_a_worker_that_dies_costs_no_rows(tmp_path: Path, kind: str) -> None:
     distributed = pytest.importorskip("distributed")
     grid = Sweep(
         sizer.load("llama-3-8b"),
-        {"d_model": "32:3200:32", "n_layers": "1:100"},
+        {"d_model": "32:3200:32", "n_layers": "1:100", "d_ff": "32:640:32"},
         ["params", "active"],
-        chunk=200,
+        chunk=5000 if kind == "file" else 500,
     )
-    alone, spread = io.BytesIO(), io.BytesIO()
+    alone = io.BytesIO()
     stream(grid, "csv", alone)
-    killed = []
+    killed: list[int] = []
 
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as cluster:
 
         def progress(points: int, size: int | None) -> None:
-            if points >= 3000 and not killed:
+            if points >= 60_000 and not killed:
                 worker = next(iter(cluster.workers.values()))
                 killed.append(worker.pid)
                 os.kill(worker.pid, signal.SIGKILL)
 
-        stream(grid, "csv", spread, scheduler=cluster.scheduler_address, progress=progress)
+        with open(tmp_path / "rows", "wb") if kind == "file" else io.BytesIO() as out:
+            stream(grid, "csv", out, scheduler=cluster.scheduler_address, progress=progress)
+            rows = (tmp_path / "rows").read_bytes() if isinstance(out, io.BufferedWriter) else out.getvalue()
 
     assert killed
-    assert spread.getvalue() == alone.getvalue()
-    assert alone.getvalue().count(b"\n") == 10_001
+    assert rows == alone.getvalue()
+    assert alone.getvalue().count(b"\n") == 200_001
 
 
 def test_many_models_and_a_bad_one(tmp_path: Path, sizer_cli: Run) -> None:

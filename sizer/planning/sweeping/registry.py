@@ -11,9 +11,9 @@ from sizer.core.record import Record
 from sizer.errors import BadInput, InvalidConfig, SizerError, clip, printable
 from sizer.model import Model
 from sizer.planning.sweeping.axes import Axis, axis_of
+from sizer.planning.sweeping.chunk import Chunk, Errors
 from sizer.planning.sweeping.grid import Box, boxes
-from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, Chunk, Sweep, at_once, measures
-from sizer.planning.sweeping.variant import Errors
+from sizer.planning.sweeping.sweep import CHUNK, MAX_POINTS, Sweep, at_once, measures
 
 # Of a folder; a tree of files that is larger is not one of configurations.
 MAX_FILES = 1_000_000

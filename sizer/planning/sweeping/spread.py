@@ -16,13 +16,18 @@ from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from sizer.errors import BadInput, MissingExtra, SizerError, clip
-from sizer.planning.sweeping.sweep import Chunk
+from sizer.planning.sweeping.chunk import Chunk
 
 T = TypeVar("T")
 # Boxes that are under way for each worker; more would fill the memory of this process.
 AHEAD = 2
-# A box that travels is so many times as large: a task costs the scheduler some milliseconds.
-WIDER = 4
+# A task costs the scheduler some milliseconds, so a box that travels is so many times as large, or more
+# where there are more than enough of them for each worker.
+WIDER, WIDEST = 4, 16
+ENOUGH = 8
+# Dask has its workers return memory at once and take it anew, page by page: twice the time of closed forms.
+KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
+SETTINGS = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT.items()}
 # After so many boxes the scheduler is asked how many workers it has.
 ASKED = 64
 # How often a box is tried again that a worker took down with it.
@@ -64,27 +69,52 @@ def each(job: Job, then: Callable[[Chunk], T], scheduler: str | None = None) -> 
             chunk = job.chunk(box)
             yield len(chunk), then(chunk)
         return
-    job = copy(job)
-    job.chunk_points *= WIDER
-    task = pickle.dumps((job, then))
+    with spread(job, then, scheduler) as workers:
+        yield from map(result, workers.ahead(workers.work))
+
+
+class Workers:
+    """The workers of a scheduler, and what they do with each box of a sweep."""
+
+    def __init__(self, client: Any, job: Job, then: Callable[[Chunk], Any]) -> None:
+        self.client = client
+        self.job = copy(job)
+        even = (job.size or 0) // (ENOUGH * self.threads)
+        self.job.chunk_points *= min(max(even // job.chunk_points, WIDER), WIDEST)
+        self.task = pickle.dumps((self.job, then))
+
+    @property
+    def threads(self) -> int:
+        """How many boxes are worked on at once."""
+        return max(1, sum(map(int, self.client.nthreads().values())))
+
+    def submit(self, function: Callable[..., Any], *values: Any, priority: int = 0) -> Any:
+        """The future of a function's answer."""
+        return self.client.submit(function, *values, pure=False, retries=RETRIES, priority=priority)
+
+    def work(self, box: Any) -> Any:
+        """The future of a box: its points, and what is made of them."""
+        return self.submit(_work, self.task, box)
+
+    def ahead(self, begin: Callable[[Any], T]) -> Iterator[T]:
+        """What is begun for each box, in order, with more under way than there are workers."""
+        waiting: deque[T] = deque()
+        room = 0
+        for number, box in enumerate(self.job.boxes()):
+            if number % ASKED == 0:
+                room = AHEAD * self.threads
+            waiting.append(begin(box))
+            if len(waiting) >= room:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+
+
+@contextmanager
+def spread(job: Job, then: Callable[[Chunk], Any], scheduler: str) -> Iterator[Workers]:
+    """The workers of a scheduler, or processes that live as long as this."""
     with _client(scheduler) as client:
-        waiting: deque[Any] = deque()
-        left = job.boxes()
-        more = True
-        done = room = 0
-        while more or waiting:
-            if done % ASKED == 0:
-                room = AHEAD * max(1, sum(client.nthreads().values()))
-            done += 1
-            while more and len(waiting) < room:
-                try:
-                    box = next(left)
-                except StopIteration:
-                    more = False
-                    break
-                waiting.append(client.submit(_work, task, box, pure=False, retries=RETRIES))
-            if waiting:
-                yield _result(waiting.popleft())
+        yield Workers(client, job, then)
 
 
 def _work(task: bytes, box: Any) -> tuple[int, Any]:
@@ -101,7 +131,8 @@ def _job(task: bytes) -> tuple[Job, Callable[[Chunk], Any]]:
     return found
 
 
-def _result(future: Any) -> Any:
+def result(future: Any) -> Any:
+    """What a worker answers; an error where workers die of it."""
     from distributed.scheduler import KilledWorker
 
     try:
@@ -121,8 +152,7 @@ def _client(scheduler: str) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     where, _, number = scheduler.partition(":")
-    settings = {"distributed.scheduler.allowed-failures": RETRIES}
-    with dask.config.set(settings):
+    with dask.config.set({"distributed.scheduler.allowed-failures": RETRIES, **SETTINGS}):
         if where == "local":
             if not number.isdecimal() or not 0 < int(number) <= MAX_LOCAL:
                 raise BadInput(f"{clip(scheduler)}: write local:2 for two processes, at most {MAX_LOCAL}")

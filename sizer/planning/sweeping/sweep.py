@@ -18,8 +18,9 @@ from sizer.measures.passes import check_positive
 from sizer.model import Model
 from sizer.planning.forms import CACHE, COUNTS, FLOPS, LENGTHS, SETTINGS
 from sizer.planning.sweeping.axes import Axis, axis_of
+from sizer.planning.sweeping.chunk import Chunk, Errors
 from sizer.planning.sweeping.grid import Box, boxes
-from sizer.planning.sweeping.variant import Errors, Variant
+from sizer.planning.sweeping.variant import Variant
 from sizer.sources.values import canonical, validated
 
 # Worked out point by point, in milliseconds each.
@@ -34,60 +35,10 @@ UNITS = {
 }
 CHUNK = 65_536
 # Of slow measures, so that a chunk takes no more than a part of a second.
-CHUNK_SLOW = 64
+CHUNK_SLOW = 16
 MAX_POINTS = 10**9
 # Each value of a switch is a model of its own, which is read and checked.
 MAX_SWITCHES = 10_000
-
-
-class Chunk:
-    """Some points of a grid, in order: the values of its axes, its measures, and errors.
-
-    Arrays vary along the axes they depend on; `column` and `records` stretch them to all points.
-    """
-
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        axes: Mapping[str, Any],
-        measures: Mapping[str, Any],
-        errors: Errors,
-        constants: Mapping[str, str] | None = None,
-    ) -> None:
-        self.shape = shape
-        self.axes = dict(axes)
-        self.measures = dict(measures)
-        self.errors = errors
-        # Columns that are the same in every row, such as the name of the model.
-        self.constants = dict(constants or {})
-
-    def __len__(self) -> int:
-        return prod(self.shape)
-
-    def column(self, name: str) -> Any:
-        """One axis or measure at every point, as a numpy array; a measure without an answer is 0."""
-        import numpy
-
-        value = self.axes[name] if name in self.axes else self.measures[name]
-        return numpy.broadcast_to(value, self.shape).ravel()
-
-    def error_codes(self) -> Any:
-        """For each point the number of its message in `errors.messages`; 0 where it has an answer."""
-        import numpy
-
-        return numpy.broadcast_to(self.errors.codes, self.shape).ravel()
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Each point as a dictionary; `error` is the reason where there is no answer, and else `None`."""
-        axes = {name: self.column(name).tolist() for name in self.axes}
-        measures = {name: self.column(name).tolist() for name in self.measures}
-        for i, code in enumerate(self.error_codes().tolist()):
-            yield {
-                **self.constants,
-                **{name: values[i] for name, values in axes.items()},
-                **{name: None if code else values[i] for name, values in measures.items()},
-                "error": self.errors.messages[code] if code else None,
-            }
 
 
 class Sweep:

@@ -14,38 +14,13 @@ from sizer.errors import SizerError
 from sizer.model import Model
 from sizer.planning.forms import LENGTHS, SETTINGS, Form, Lettered, closed, pointwise, run_letters
 from sizer.planning.sweeping.axes import Axis
+from sizer.planning.sweeping.chunk import Errors
 from sizer.planning.sweeping.grid import NotWholeError, evaluate
 
 # Points at which the closed forms are compared with the ledger before they answer for a grid.
 CHECKED = 32
 # At most as many are worked out by the ledger at once.
 FEW = 4
-
-
-class Errors:
-    """Why there is no answer, by point: a number for each, 0 where there is one, and the messages."""
-
-    def __init__(self) -> None:
-        self.codes: Any = 0
-        self.messages = [""]
-
-    def code(self, message: str) -> int:
-        """The number of a message."""
-        if message == self.messages[-1]:
-            return len(self.messages) - 1
-        self.messages.append(message)
-        return len(self.messages) - 1
-
-    def add(self, codes: Any) -> None:
-        """Note more points; what a point was told first stays."""
-        import numpy
-
-        self.codes = numpy.where(self.codes != 0, self.codes, codes)
-
-    @property
-    def valid(self) -> Any:
-        """Where there is an answer."""
-        return self.codes == 0
 
 
 class Variant:

@@ -11,10 +11,12 @@ from typing import IO, Any, Protocol
 
 from sizer.core.dims import is_array
 from sizer.errors import BadInput, MissingExtra, clip
-from sizer.planning.sweeping.sweep import Chunk
-from sizer.planning.sweeping.text import joined, numbers, words
+from sizer.planning.sweeping.chunk import Chunk
+from sizer.planning.sweeping.text import joined, keep_pages, numbers, words
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+# Rows that are made into text at once: what they take stays near the processor.
+ROWS = 16_384
 # Parquet's decimals have 38 digits; integers beyond them are no size of a model.
 DECIMAL = 38
 
@@ -60,6 +62,9 @@ class Csv:
 
     def chunk(self, chunk: Chunk) -> bytes:
         """A line for each point; no numbers where there is an error."""
+        return _text(self._rows, chunk)
+
+    def _rows(self, chunk: Chunk) -> bytes:
         fields = _fields(chunk, self.names, _quoted, b"")
         columns = [part for field in fields for part in (field, b",")]
         return joined([*columns, _errors(chunk, _quoted), b"\n"], chunk.shape)
@@ -77,6 +82,9 @@ class JsonLines:
 
     def chunk(self, chunk: Chunk) -> bytes:
         """A line for each point."""
+        return _text(self._rows, chunk)
+
+    def _rows(self, chunk: Chunk) -> bytes:
         columns: list[Any] = []
         for i, (name, field) in enumerate(
             zip(self.names, _fields(chunk, self.names, _json, b"null"), strict=True)
@@ -84,6 +92,11 @@ class JsonLines:
             columns += [f"{', ' if i else '{'}{_json(name)}: ".encode(), field]
         columns.append(_errors(chunk, lambda text: f', "error": {_json(text)}'))
         return joined([*columns, b"}\n"], chunk.shape)
+
+
+def _text(rows: Callable[[Chunk], bytes], chunk: Chunk) -> bytes:
+    keep_pages()
+    return b"".join(map(rows, chunk.parts(ROWS)))
 
 
 def _fields(chunk: Chunk, names: Sequence[str], quoted: Callable[[str], str], empty: bytes) -> list[Any]:
@@ -134,10 +147,14 @@ def _instead(field: Any, codes: Any, empty: bytes) -> Any:
 
 def _errors(chunk: Chunk, quoted: Callable[[str], str]) -> Any:
     """The messages, and nothing where there is none."""
+    import numpy
+
     if len(chunk.errors.messages) == 1:
         return b""
-    texts = words([quoted(text) if text else "" for text in chunk.errors.messages], (-1,))
-    return texts[chunk.errors.codes] if is_array(chunk.errors.codes) else texts[int(chunk.errors.codes)]
+    used, places = numpy.unique(chunk.errors.codes, return_inverse=True)
+    messages = [chunk.errors.messages[code] for code in used.tolist()]
+    texts = words([quoted(text) if text else "" for text in messages], (-1,))
+    return texts[places.reshape(numpy.shape(chunk.errors.codes))] if any(messages) else b""
 
 
 def _word(value: Any) -> str:
