@@ -8,6 +8,7 @@ import click
 
 from sizer.cli.command import Command
 from sizer.cli.options import model_options, output_options
+from sizer.errors import UnknownName
 from sizer.measures.optimizers import OPTIMIZERS
 from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.simulate import KERNELS, OFFLOADS, PRECISIONS, settings
@@ -61,11 +62,13 @@ def command(
     sizer memory llama-7b --lora r=8,target=q_proj+v_proj --quant nf4
     sizer memory llama-3-8b --mode infer --seq-len 8192 --plot memory.svg
     """
+    sizes = {"seq-len": (batch_size, None), "batch-size": (None, seq_len)}.get(along)
+    if sizes is None:
+        raise UnknownName("axis", along, ("seq-len", "batch-size"), hint="seq-len or batch-size")
     if plot is not None:
-        from sizer.report import memory_plot
+        from sizer.report import figure, memory_plot
 
-        memory_plot.check(plot, along)
-        sizes = {"seq-len": (batch_size, None), "batch-size": (None, seq_len)}[along]
+        figure.check(plot)
 
         def at(size: int) -> Any:
             return _answer(model, mode, sizes[0] or size, sizes[1] or size, **options).document()
