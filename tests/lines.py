@@ -42,7 +42,7 @@ LINES = [
     "memory llama-7b --seq-len 64 --lora r=8,target=q_proj --quant nf4 --explain",
     "memory gpt2-small --seq-len 64 --gpus 8 --estimate deepspeed-zero2",
     "memory gpt2-small --seq-len 64 --foreach --master-weights --checkpointing full",
-    "memory gpt2-small --seq-len 64 --freeze transformer.wte --along batch_size",
+    "memory gpt2-small --seq-len 64 --freeze transformer.wte --along batch-size",
     "memory gpt2-small --mode infer --kv-dtype fp8 --dtype fp16 --seq-len 64",
     "shard llama-3-8b --tp 2 --pp 2 --dp 2 --cp 2 --sp --zero 1 --seq-len 4096 --micro-batches 4",
     "shard mixtral-8x7b --ep 4 --etp 2 --tp 2 --traffic --checkpointing --framework megatron",

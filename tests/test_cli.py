@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import sympy
 
+import sizer
 from sizer.cli import COMMANDS
 
 Run = Callable[..., tuple[int, str, str]]
@@ -297,6 +298,15 @@ def test_a_terminal_without_unicode() -> None:
 
     assert done.returncode == 0
     assert b"124,439,808" in done.stdout
+
+
+def test_a_group_alone_is_its_list(sizer_cli: Run) -> None:
+    for group in ("presets", "hardware"):
+        assert sizer_cli(group) == sizer_cli(group, "list")
+
+
+def test_the_version(sizer_cli: Run) -> None:
+    assert sizer_cli("--version") == (0, f"sizer {sizer.__version__}\n", "")
 
 
 @pytest.mark.parametrize("word", ["9" * 100_000, "a\nb", "\x1b[31m", "\u202e"], ids=ascii)

@@ -17,7 +17,8 @@ HEAVY = ("sympy", "numpy", "pydantic", "torch", "transformers", "tabulate", "tom
 
 def loaded_by(code: str) -> set[str]:
     script = (
-        f"import sys\n{code}\nprint('\\n'.join(m for m in {HEAVY!r} if m in sys.modules), file=sys.stderr)"
+        f"import sys\nbefore = set(sys.modules)\n{code}\n"
+        f"print('\\n'.join(m for m in {HEAVY!r} if m in sys.modules and m not in before), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stderr.split())

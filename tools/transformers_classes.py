@@ -27,7 +27,49 @@ from sizer.sources.hf_config import record_of  # noqa: E402
 
 FIXTURES = ROOT / "tests" / "fixtures"
 OUT = FIXTURES / "transformers-tasks.jsonl.gz"
-VARIANTS: list[tuple[str, str, dict[str, Any]]] = []
+RESNET = {"backbone_config": {"model_type": "resnet", "out_features": ["stage4"]}, "use_timm_backbone": False}
+VARIANTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("blt", "BltForCausalLM", {"tie_word_embeddings": True}),
+    ("convbert", "ConvBertModel", {"num_groups": 2}),
+    ("deberta", "DebertaForMaskedLM", {"legacy": False}),
+    ("deberta", "DebertaModel", {"embedding_size": 96}),
+    ("deberta", "DebertaModel", {"talking_head": True, "relative_attention": True}),
+    ("deberta-v2", "DebertaV2ForMaskedLM", {"legacy": False}),
+    ("detr", "DetrModel", {"position_embedding_type": "learned", **RESNET}),
+    ("gemma3_text", "Gemma3ForCausalLM", {"use_bidirectional_attention": True}),
+    ("git", "GitForCausalLM", {"num_image_with_embedding": 6}),
+    ("gpt2", "GPT2DoubleHeadsModel", {"summary_use_proj": False}),
+    ("gpt2", "GPT2DoubleHeadsModel", {"summary_proj_to_labels": False}),
+    ("hrm_text", "HrmTextForCausalLM", {"mlp_bias": True}),
+    ("layoutlmv3", "LayoutLMv3Model", {"text_embed": False}),
+    ("layoutlmv3", "LayoutLMv3Model", {"visual_embed": False}),
+    ("mobilebert", "MobileBertModel", {"use_bottleneck": False, "intra_bottleneck_size": 512}),
+    ("reformer", "ReformerModelWithLMHead", {"axial_pos_embds": False, "is_decoder": True}),
+    ("regnet", "RegNetModel", {"layer_type": "x"}),
+    ("resnet", "ResNetModel", {"layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}),
+    ("roc_bert", "RoCBertModel", {"concat_input": False}),
+    ("roc_bert", "RoCBertModel", {"enable_pronunciation": False}),
+    ("roc_bert", "RoCBertModel", {"enable_shape": False}),
+    ("sam_vision_model", "SamVisionModel", {"global_attn_indexes": list(range(12))}),
+    ("seamless_m4t", "SeamlessM4TForSpeechToText", {"position_embeddings_type": "rotary"}),
+    ("seamless_m4t", "SeamlessM4TForSpeechToText", {"add_adapter": False}),
+    ("smollm3", "SmolLM3ForCausalLM", {"use_sliding_window": True, "sliding_window": 64}),
+    ("swin", "SwinModel", {"use_absolute_embeddings": True}),
+    ("tapas", "TapasForQuestionAnswering", {"num_aggregation_labels": 4}),
+    ("timesformer", "TimesformerModel", {"attention_type": "space_only"}),
+    ("timesformer", "TimesformerForVideoClassification", {"attention_type": "joint_space_time"}),
+    ("wav2vec2", "Wav2Vec2Model", {"add_adapter": True}),
+    ("wav2vec2", "Wav2Vec2Model", {"add_adapter": True, "output_hidden_size": 512}),
+    ("wav2vec2", "Wav2Vec2Model", {"feat_extract_norm": "layer", "do_stable_layer_norm": True}),
+    ("wav2vec2", "Wav2Vec2ForCTC", {"do_stable_layer_norm": True, "adapter_attn_dim": 16}),
+    ("wav2vec2", "Wav2Vec2ForSequenceClassification", {"use_weighted_layer_sum": True}),
+    ("wav2vec2-bert", "Wav2Vec2BertModel", {"position_embeddings_type": "rotary"}),
+    ("wav2vec2-bert", "Wav2Vec2BertModel", {"position_embeddings_type": None}),
+    ("wav2vec2-conformer", "Wav2Vec2ConformerModel", {"position_embeddings_type": "rotary"}),
+    ("xlm", "XLMModel", {"use_lang_emb": True, "n_langs": 3}),
+    ("xlm", "XLMForSequenceClassification", {"summary_use_proj": False}),
+    ("yolos", "YolosModel", {"use_mid_position_embeddings": False}),
+]
 
 
 def known() -> set[tuple[str, str]]:
@@ -58,11 +100,11 @@ def row(model_type: str, cls: str, changes: dict[str, Any]) -> dict[str, Any] | 
     kind = getattr(transformers, cls, None)
     if kind is None or model_type not in CONFIG_MAPPING:
         return None
-    config = CONFIG_MAPPING[model_type](**changes)
     try:
+        config = CONFIG_MAPPING[model_type](**changes)
         with torch.device("meta"):
             module = kind(config)
-    except (KeyError, TypeError, ValueError) as error:
+    except Exception as error:
         print(f"{model_type} {cls} {changes}: {error}", file=sys.stderr)
         return None
     names: dict[int, list[str]] = {}

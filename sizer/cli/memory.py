@@ -14,6 +14,7 @@ from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.simulate import KERNELS, OFFLOADS, PRECISIONS, settings
 from sizer.model import Model
 from sizer.report import memory as report
+from sizer.report.memory_plot import ALONG
 from sizer.report.report import Report
 
 
@@ -54,6 +55,8 @@ def command(model: Model, plot: str | None, along: str, **options: Any) -> Repor
     sizer memory llama-7b --lora r=8,target=q_proj+v_proj --quant nf4
     sizer memory llama-3-8b --mode infer --seq-len 8192 --plot memory.svg
     """
+    if along not in ALONG:
+        raise UnknownName("axis", along, ALONG, hint=" or ".join(ALONG))
     if plot is not None:
         _draw(model, plot, along, options)
     return _answer(model, **options)
@@ -61,9 +64,9 @@ def command(model: Model, plot: str | None, along: str, **options: Any) -> Repor
 
 def _draw(model: Model, plot: str, along: str, options: dict[str, Any]) -> None:
     """Draw the parts over the lengths, or over the sizes of a batch, around the one that is asked for."""
-    from sizer.report import memory_plot
+    from sizer.report import figure, memory_plot
 
-    memory_plot.check(plot, along)
+    figure.check(plot)
     name = along.replace("-", "_")
 
     def at(size: int) -> Any:

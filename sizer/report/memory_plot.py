@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sizer.errors import UnknownName
 from sizer.report import figure
 
 # What is stacked, from the bottom up; the keys of the document.
@@ -56,10 +55,3 @@ def draw(
     figure.plain(axes)
     axes.legend(frameon=False, fontsize=9, loc="upper left")
     figure.save(drawing, path)
-
-
-def check(path: str, along: str) -> None:
-    """Refuse a picture that cannot be drawn."""
-    if along not in ALONG:
-        raise UnknownName("axis", along, ALONG, hint=" or ".join(ALONG))
-    figure.check(path)

@@ -22,14 +22,15 @@ ROWS: list[dict[str, Any]] = [
 ]
 # Types whose heads are refused by name.
 BARE = {"bros", "layoutlmv3", "lilt"}
+REFUSED = [row for row in ROWS if row["model_type"] in BARE and not row["cls"].endswith("Model")]
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row["model_type"] not in BARE], ids=name_of)
+@pytest.mark.parametrize("row", [row for row in ROWS if row not in REFUSED], ids=name_of)
 def test_a_class_of_another_task_is_what_transformers_builds(row: dict[str, Any]) -> None:
     is_as_built(row)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row["model_type"] in BARE], ids=name_of)
+@pytest.mark.parametrize("row", REFUSED, ids=name_of)
 def test_a_head_that_is_not_described_is_refused(row: dict[str, Any]) -> None:
     with pytest.raises(sizer.SizerError, match=f"no class named '{row['cls']}'"):
         sizer.load(row["config"], cls=row["cls"])

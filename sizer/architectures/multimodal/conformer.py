@@ -86,7 +86,9 @@ def _waves(c: ConformerConfig, embed: Axis) -> Children:
         table = buffer("pe", ONE, Axis("waves", c.n_waves), embed, persistent=False)
         return (Module("embed_positions", (table,)),)
     if c.d_rotary is not None:
-        return (Module("embed_positions", (buffer("inv_freq", Axis("rotary", c.d_rotary)),)),)
+        # w2v-BERT leaves them out of its files.
+        turns = buffer("inv_freq", Axis("rotary", c.d_rotary), persistent=c.d_input is None)
+        return (Module("embed_positions", (turns,)),)
     return ()
 
 

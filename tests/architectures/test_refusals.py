@@ -1,0 +1,113 @@
+"""What a reader refuses in a configuration: one line that names the key, the value and the rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import sizer
+
+# model type, class or none, what the file says, what the sentence has.
+ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
+    (
+        "blt",
+        None,
+        {"encoder_hash_byte_group_size": 3},
+        "encoder_hash_byte_group_size = 3 is not a list of sizes",
+    ),
+    ("gpt_neo", None, {"attention_layers": "global"}, "attention_layers = 'global' is not a list"),
+    ("gpt_neo", None, {"attention_types": [[["global"], 10**6]]}, "lists more than"),
+    ("gpt_neo", None, {"attention_types": [[["global"], 3]]}, "makes 3 layers and num_layers = 24"),
+    ("gpt_neo", None, {"attention_types": [3]}, "is not of the form [[[kind, …], times], …]"),
+    (
+        "gemma3n_text",
+        None,
+        {"num_kv_shared_layers": 99},
+        "num_kv_shared_layers = 99 is more than the 35 layers",
+    ),
+    ("gemma3n_text", None, {"intermediate_size": [3, 4]}, "is not one size for each layer"),
+    ("gemma4_text", None, {"per_layer_config": [1]}, "per_layer_config = [1]"),
+    ("qwen2", None, {"max_window_layers": "all", "use_sliding_window": True}, "max_window_layers = 'all'"),
+    ("llama4_text", None, {"interleave_moe_layer_step": 0}, "its values describe no llama4_text model"),
+    ("qwen2", None, {"use_sliding_window": True, "layer_types": 3}, "layer_types = 3 is not a list of words"),
+    ("smollm3", None, {"num_hidden_layers": 10**7}, "num_hidden_layers is beyond 100,000"),
+    ("smollm3", None, {"num_hidden_layers": -1}, "num_hidden_layers = -1 is negative"),
+    ("modernbert", None, {"layer_types": ["x"] * 22}, "layer_types has 'x'; the kinds are full_attention"),
+    ("dpr", "DPRModel", {}, "no class named 'DPRModel'"),
+    ("splinter", "SplinterForCausalLM", {}, "no class named 'SplinterForCausalLM'"),
+    ("visual_bert", "VisualBertForQuestionAnswering", {}, "no class named"),
+    ("visual_bert", None, {"bypass_transformer": True}, "bypass_transformer: the layer that it adds"),
+    ("vilt", "ViltForQuestionAnswering", {}, "no class named 'ViltForQuestionAnswering'"),
+    ("funnel", None, {"block_repeats": [1]}, "block_repeats lists 1 blocks and block_sizes"),
+    ("reformer", None, {"attn_layers": ["global"]}, "attn_layers must name 'local' or 'lsh'"),
+    ("reformer", None, {"attn_layers": []}, "attn_layers must name 'local' or 'lsh'"),
+    ("xlm", "XLMWithLMHeadModel", {"asm": True}, "asm = true, an adaptive softmax, is not known"),
+    (
+        "perceiver",
+        "PerceiverForMultimodalAutoencoding",
+        {},
+        "PerceiverForMultimodalAutoencoding is not known",
+    ),
+    ("blip", "BlipForVideo", {}, "no class named 'BlipForVideo'"),
+    ("clip", "CLIPForDetection", {}, "no class named 'CLIPForDetection'"),
+    ("clip_vision_model", None, {"patch_size": [16, 14]}, "patch_size = [16, 14] is not a square"),
+    ("wav2vec2-bert", None, {"add_adapter": True}, "the adapters of a wav2vec2-bert are not described"),
+    ("convnext", None, {"depths": [3]}, "hidden_sizes lists 4 stages and depths 1"),
+    ("regnet", None, {"depths": [3]}, "hidden_sizes lists 4 stages and depths 1"),
+    ("resnet", None, {"depths": [3]}, "hidden_sizes lists 4 stages and depths 1"),
+    ("resnet", None, {"layer_type": "x"}, "layer_type = 'x' is neither basic nor bottleneck"),
+    ("resnet", "ResNetForDetection", {}, "no class named 'ResNetForDetection'"),
+    ("detr", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
+    ("detr", "DetrForSegmentation", {}, "no class named 'DetrForSegmentation'"),
+    ("emu3_vqgan", None, {"temporal_downsample_factor": 0}, "temporal_downsample_factor = 0 is not"),
+    ("florence_vision", None, {"depths": [1]}, "depths lists 1 stages and embed_dim 4"),
+    (
+        "seamless_m4t",
+        "SeamlessM4TForTextToSpeech",
+        {"upsample_initial_channel": 513},
+        "cannot be halved 5 times",
+    ),
+    ("seamless_m4t", "SeamlessM4TForMusic", {}, "no class named 'SeamlessM4TForMusic'"),
+    ("llava_next_video", None, {"spatial_pool_mode": "conv"}, "spatial_pool_mode = 'conv' is not described"),
+    ("vit_mae", "ViTMAEForDetection", {}, "no class named 'ViTMAEForDetection'"),
+    ("molmo", None, {"intermediate_size": 5}, "intermediate_size = 5 is odd"),
+    ("minicpm_ocr", None, {"merger_times": 2}, "merger_times = 2 is not described"),
+    ("omniasr_ctc", None, {"audio_config": {"conv_dim": [1]}}, "conv_dim lists 1 layers and conv_kernel"),
+    ("parakeet_encoder", None, {"subsampling_factor": 1}, "subsampling_factor = 1 does not halve"),
+    ("sam", None, {"mask_decoder_config": {"hidden_size": 128}}, "prompt_encoder_config is 256 wide"),
+    (
+        "sam",
+        None,
+        {"mask_decoder_config": {"iou_head_depth": 1}},
+        "iou_head_depth = 1 is not between 2 and 64",
+    ),
+    ("segformer", None, {"depths": [1]}, "depths lists 1 stages and num_encoder_blocks is 4"),
+    ("swin", None, {"depths": [1]}, "depths lists 1 stages and num_heads 4"),
+    (
+        "swin",
+        None,
+        {"depths": [1] * 17, "num_heads": [1] * 17},
+        "depths lists 17 stages; no Swin has as many",
+    ),
+    ("vit", "ViTForDetection", {}, "no class named 'ViTForDetection'"),
+    ("yolos", "YolosForSegmentation", {}, "no class named 'YolosForSegmentation'"),
+    ("timesformer", None, {"attention_type": "x"}, "attention_type = 'x' is none of those that are known"),
+    ("vivit", None, {"tubelet_size": [2, 16, 8]}, "tubelet_size = [2, 16, 8] is not frames, side, side"),
+    ("vibevoice_acoustic_tokenizer_encoder", None, {"depths": [1]}, "depths lists 1 stages"),
+    ("kimi_k25_own", None, {"vision_config": {"mm_projector_type": "mlp"}}, "only 'patchmerger' is known"),
+    ("kimi_k25_own", None, {"vision_config": {"merge_kernel_size": 2}}, "is not a height and a width"),
+    ("deepseek_ocr2", None, {"vision_config": {"sam_config": {"downsample_channels": 3}}}, "of two widths"),
+    ("muse_spark_audio", None, {"depths": [1]}, "do not list as many stages"),
+]
+
+
+@pytest.mark.parametrize(("model_type", "cls", "says", "words"), ROWS, ids=lambda x: str(x)[:40])
+def test_what_is_not_known_is_refused(
+    model_type: str, cls: str | None, says: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(sizer.SizerError) as error:
+        sizer.load({"model_type": model_type, **says}, cls=cls)
+
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,90 @@
+"""The ends of what measures take: sizes below a byte, ranks beyond heads, and what is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sizer
+from sizer.measures.inference import inference_formula
+from sizer.measures.published import published
+
+GPT2, LLAMA, MAMBA = (sizer.load(name) for name in ("gpt2-small", "llama-3-8b", "mamba-130m"))
+RESNET = sizer.load({"model_type": "resnet"})
+
+
+def test_weights_of_half_a_byte() -> None:
+    found = GPT2.memory("infer", dtype="int4", seq_len=8)
+    odd = sizer.load("gpt2-small", vocab_size=50256 + 1, d_model=12 * 7, n_layers=1, n_ctx=3)
+    params = 50257 * 84 + 3 * 84 + 12 * 84**2 + 13 * 84 + 2 * 84  # 12D² + 13D of a block, by hand
+
+    assert found.weights_bytes == 124_439_808 // 2
+    assert odd.count().total == params
+    assert odd.memory("infer", dtype="int4", seq_len=3).weights_bytes == -(-params // 2)
+    letters = inference_formula(GPT2, dtype="int4")
+    cache = 2 * 12 * 768 * 8 * 2  # keys and values of 12 layers, bf16
+    values = {**GPT2.symbolic[1], "B": 1, "T": 8}
+    assert letters.value(values) == 124_439_808 // 2 + cache
+
+
+def test_ranks_that_share_heads_and_states() -> None:
+    whole = 2 * 32 * 8 * 128 * 64 * 2  # K and V, layers, heads, width, tokens, bytes
+
+    assert [LLAMA.kv_cache(1, 64, tp=tp).bytes for tp in (1, 2, 8, 16, 32)] == [
+        whole // ranks for ranks in (1, 2, 8, 8, 8)
+    ]
+    assert 2 * MAMBA.kv_cache(1, 64, tp=2).bytes == MAMBA.kv_cache(1, 64).bytes
+
+
+def test_the_published_activations_of_a_step() -> None:
+    # Korthikanti et al. 2022, arXiv:2205.05198, equations 2 and 6: sbhL(34 + 5as/h), 34sbhL, 2sbhL.
+    s, h, layers, heads, b = 1024, 768, 12, 12, 3
+    expected = {
+        "none": s * b * h * layers * 34 + 5 * heads * s * s * b * layers,
+        "selective": 34 * s * b * h * layers,
+        "full": 2 * s * b * h * layers,
+    }
+
+    for checkpointing, number in expected.items():
+        found = published(GPT2, "korthikanti", batch_size=b, seq_len=s, checkpointing=checkpointing)
+        assert found.n_bytes == number
+
+
+REFUSED: list[tuple[Callable[[], Any], str]] = [
+    (lambda: MAMBA.kv_cache(1, 8, tp=7), "tp = 7 does not divide a state of"),
+    (lambda: LLAMA.kv_cache(1, 8, tp=3), "tp = 3 and n_kv_heads = 8 do not divide each other"),
+    (lambda: RESNET.memory("infer", seq_len=8), "a model without linear layers has no activations"),
+    (lambda: GPT2.flops(1, 8, lora="r=8,target=c_attn", checkpointing="full"), "not counted together"),
+    (lambda: GPT2.shards("megatron", tp=2).of(5), "rank = 5 is none of the 2 ranks, 0 to 1"),
+    (
+        lambda: sizer.load("mixtral-8x7b").shards("vllm", tp=2, ep=3),
+        "vLLM spreads experts over all tp · dp = 2",
+    ),
+    (
+        lambda: sizer.load("t5-small").shards("megatron", pp=2),
+        "are in 2 stacks (decoder.block, encoder.block)",
+    ),
+    (lambda: published(GPT2, "korthikani"), "no published formula named 'korthikani'; did you mean"),
+    (lambda: published(RESNET, "korthikanti"), "the formula is of transformer layers, and there are none"),
+    (lambda: published(RESNET, "megatron"), "the formula is of transformer layers, and there are none"),
+    (lambda: GPT2.memory(seq_len=9, offload="activations"), "add --checkpointing full or selective"),
+    (lambda: GPT2.memory(seq_len=9, offload="weights"), "no thing to offload named 'weights'"),
+    (lambda: GPT2.memory(seq_len=9, loss_chunks=0), "loss_chunks = 0 is not a number from 1 to 1024"),
+    (lambda: GPT2.memory(seq_len=9, loss_chunks=True), "loss_chunks = True is not a number"),
+    (lambda: GPT2.memory(seq_len=9, checkpointing="half"), "no checkpointing named 'half'"),
+    (
+        lambda: sizer.load("bert-base", task="masked").memory(seq_len=9, loss_chunks=2),
+        "loss_chunks = 2: a masked loss is not computed in chunks",
+    ),
+]
+
+
+@pytest.mark.parametrize(("attempt", "words"), REFUSED, ids=lambda x: x if isinstance(x, str) else "")
+def test_what_is_refused(attempt: Callable[[], Any], words: str) -> None:
+    with pytest.raises(sizer.SizerError) as error:
+        attempt()
+
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
