@@ -7,14 +7,19 @@ count, looks at each kind once.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
+from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.stored import StoredTensor
 
+# Tensors that are not alike, and what their names take. A model has some hundreds, in each of its files.
+MAX_GROUPS = 200_000
+MAX_GROUP_NAMES = 20_000_000
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MIXED = re.compile(rb"[^.0]0|0[^.0]")
 _STEP = re.compile(rb"[^.]+")
@@ -42,7 +47,7 @@ class Columns:
     They follow each other from byte `start` of the file, unless `begins` says where each begins.
     """
 
-    __slots__ = ("_groups", "begins", "bytes", "file", "kinds", "lines", "start")
+    __slots__ = ("_groups", "begins", "bytes", "file", "group_names", "kinds", "lines", "start")
 
     def __init__(
         self,
@@ -50,7 +55,7 @@ class Columns:
         lines: bytes,
         kinds: list[Kind],
         start: int,
-        begins: list[int] | None = None,
+        begins: array[int] | None = None,
     ) -> None:
         self.file = file
         self.lines = lines
@@ -59,6 +64,7 @@ class Columns:
         self.start = start
         self.begins = begins
         self._groups: list[tuple[StoredTensor, int]] | None = None
+        self.group_names = 0
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -88,6 +94,7 @@ class Columns:
         if self._groups is None:
             found = Counter(zip(patterns(self.lines), self.kinds, strict=True))
             self._groups = [(kind.tensor(name.decode(), self.file), n) for (name, kind), n in found.items()]
+            self.group_names = sum(len(name) for name, _ in found)
         return self._groups
 
     def tensors(self) -> list[StoredTensor]:
@@ -96,6 +103,22 @@ class Columns:
         begins = (begin for begin, _ in self.places())
         names = self.lines.decode().split("\n")
         return list(map(StoredTensor, names, *fields, [self.file] * len(self), begins))
+
+
+def check_groups(columns: list[Columns], where: str) -> None:
+    """Refuse what nobody could fold: each tensor that is like no other takes an object, and time."""
+    # Too few, or too short, to pass the bounds.
+    if sum(map(len, columns)) <= MAX_GROUPS and sum(len(one.lines) for one in columns) <= MAX_GROUP_NAMES:
+        return
+    groups = names = 0
+    for one in columns:
+        groups += len(one.groups)
+        names += one.group_names
+        if groups > MAX_GROUPS or names > MAX_GROUP_NAMES:
+            raise BadInput(
+                f"{clip(where)} holds over {MAX_GROUPS:,} tensors, or {MAX_GROUP_NAMES:,} bytes of names, "
+                "that differ in more than the numbers of layers and experts, more than sizer reads"
+            )
 
 
 def patterns(lines: bytes) -> list[bytes]:

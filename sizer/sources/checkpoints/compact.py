@@ -82,7 +82,12 @@ def plain_lines(names: list[bytes]) -> bytes | None:
 
 def are_unique(names: list[bytes]) -> bool:
     """Whether no name is there twice; of sorted ones their order says so, in half the time of a set."""
-    return all(map(lt, names, islice(names, 1, None))) or len(set(names)) == len(names)
+    return ascend(names) or len(set(names)) == len(names)
+
+
+def ascend(names: list[bytes]) -> bool:
+    """Whether each name is behind the one before it."""
+    return all(map(lt, names, islice(names, 1, None)))
 
 
 def dtype_and_dims(kind: bytes) -> tuple[bytes, bytes]:
@@ -115,14 +120,15 @@ def pairs(offsets: bytes) -> tuple[list[int], list[int]] | None:
     (([0, 4], [4, 10]), None)
     """
     count = offsets.count(b"|") + 1
-    texts = [text.strip(SPACES) for text in offsets.replace(b"|", b",").split(b",")]
-    if offsets.translate(None, b"0123456789" + SPACES) != (b",|" * count)[:-1] or not all(texts):
+    if offsets.translate(None, b"0123456789" + SPACES) != (b",|" * count)[:-1]:
         return None
-    try:
-        found = list(map(int, texts))
-    except ValueError:
+    texts = offsets.replace(b"|", b",").split(b",")
+    if len(offsets.translate(None, SPACES)) != len(offsets):
+        texts = [text.strip(SPACES) for text in texts]
+    # No number is empty, has a space in it, begins with a zero.
+    if not all(map(bytes.isdigit, texts)) or len(max(texts, key=len)) > 19:
         return None
-    # A space within, or a zero before, is not in a number of JSON.
-    if max(found) >= 2**63 or list(map(b"%d".__mod__, found)) != texts:
+    if any(text[:1] == b"0" and text != b"0" for text in texts):
         return None
-    return found[::2], found[1::2]
+    found = list(map(int, texts))
+    return (found[::2], found[1::2]) if max(found) < 2**63 else None

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterator
-from itertools import accumulate, pairwise
-from operator import sub
+from itertools import accumulate, compress, islice
+from operator import eq, sub
 
 from sizer.errors import BadInput, SizerError, UnknownName, clip
 from sizer.sources.checkpoints import compact
-from sizer.sources.checkpoints.columns import Columns, Kind
+from sizer.sources.checkpoints.columns import Columns, Kind, check_groups
 from sizer.sources.checkpoints.compact import Parts
 from sizer.sources.checkpoints.safetensors_types import DTYPES
 from sizer.sources.checkpoints.scan import SPACES, WINDOW
@@ -34,24 +34,34 @@ def columns(text: Text, at: int, length: int, where: str, file: str) -> list[Col
     """The entries from a place in a header to its end; `None` where one of them has another form."""
     found: list[Columns] = []
     kinds: dict[bytes, Kind] = {}
-    hashes: array[int] = array("q")
     begin = 0
+    # Whether names ascend from the first to the last, so that none is there twice.
+    last, ascend = b"", True
     for entries in _windows(text, at, length):
         parts = compact.parts(entries)
         if parts is None:
             return None
         _no_name_twice(parts.names, where)
-        if length > WINDOW:
-            hashes.extend(map(hash, parts.names))
+        ascend = ascend and last < parts.names[0] and compact.ascend(parts.names)
+        last = parts.names[-1]
         found.append(_window(parts, kinds, where, file, 8 + length, begin))
         begin += found[-1].bytes
-    in_order = sorted(hashes)
-    again = {one for one, next_ in pairwise(in_order) if one == next_}
-    del in_order
+        check_groups(found, where)
+    if len(found) > 1 and not ascend:
+        _none_in_two_windows(found, where)
+    return found
+
+
+def _none_in_two_windows(windows: list[Columns], where: str) -> None:
+    # Eight bytes a name.
+    hashes = array("q")
+    for one in windows:
+        hashes.extend(map(hash, one.names))
+    hashes = array("q", sorted(hashes))
+    again = set(compress(hashes, map(eq, hashes, islice(hashes, 1, None))))
     # Of equal hashes two names are equal, or else there is a coincidence that nobody has seen.
     if again:
-        _no_name_twice([name for one in found for name in one.names if hash(name) in again], where)
-    return found
+        _no_name_twice([name for one in windows for name in one.names if hash(name) in again], where)
 
 
 def _windows(text: Text, at: int, length: int) -> Iterator[bytes]:
@@ -98,7 +108,7 @@ def _window(parts: Parts, kinds: dict[bytes, Kind], where: str, file: str, base:
         if spans != sizes:
             i = next(i for i, size in enumerate(sizes) if spans[i] != size)
             raise span(parts.names[i].decode(), found.kinds[i], begins[i], ends[i], where)
-        found.begins = list(map(base.__add__, begins))
+        found.begins = array("Q", map(base.__add__, begins))
     return found
 
 

@@ -8,6 +8,7 @@ of the format does. A file that ends early is read as far as its header goes.
 from __future__ import annotations
 
 import os
+from array import array
 from typing import Any, BinaryIO
 
 from sizer.errors import BadInput, clip
@@ -173,6 +174,8 @@ def _checked(found: Contents, where: str, start: int, room: int) -> int:
 
 
 def _no_holes(found: Contents, where: str, start: int) -> None:
+    if found.columns and found.bytes < 2**63 and _follow(found.columns, start):
+        return
     places = [place for columns in found.columns for place in columns.places()]
     places = places or [(t.offset or 0, t.bytes) for t in found.stored]
     at = start
@@ -186,3 +189,21 @@ def _no_holes(found: Contents, where: str, start: int) -> None:
                 f"and {how}, which ends at byte {at - start:,}"
             )
         at += size
+
+
+def _follow(columns: list[Columns], start: int) -> bool:
+    """Whether tensors that hold something follow each other, and those that hold nothing lie between them.
+
+    One begins just where another ends, so that at every byte one more has begun than has ended.
+    """
+    begins, ends = array("Q"), array("Q", [start])
+    empty: set[int] = set()
+    for one in columns:
+        for begin, size in one.places():
+            if size:
+                begins.append(begin)
+                ends.append(begin + size)
+            else:
+                empty.add(begin)
+    begins, ends = array("Q", sorted(begins)), array("Q", sorted(ends))
+    return begins == ends[:-1] and empty.issubset(ends)

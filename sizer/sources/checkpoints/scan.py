@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from json.decoder import scanstring
 from typing import Any
 
 from sizer.errors import BadInput, clip
@@ -39,9 +40,9 @@ def text(raw: bytes, where: str) -> str:
     """A JSON string without its quotes."""
     try:
         if b"\\" in raw:
-            decoded = json.loads(b'"' + raw + b'"')
+            decoded: str = scanstring(raw.decode() + '"', 0)[0]
             decoded.encode()  # a lone surrogate is no text
-            return str(decoded)
+            return decoded
         return raw.decode()
     except (UnicodeError, ValueError):
         raise BadInput(f"{clip(where)} holds a text that is not UTF-8") from None

@@ -34,18 +34,18 @@ class Sample(Contents):
 def sample(contents: Contents) -> Sample | None:
     """The modules of a checkpoint, one of each kind; `None` where there are too many kinds."""
     groups = _groups(contents.columns)
-    # The modules of one pattern: the last step and the kind of a tensor, and the modules that have it.
+    # The modules of one pattern: the last step and the kind of a tensor, and the names of those.
     by_pattern: dict[bytes, list[tuple[Token, list[bytes]]]] = defaultdict(list)
     for (pattern, kind), names in groups.items():
         module, _, last = pattern.rpartition(b".")
-        for step, having in _by_last_step(names, len(module), last).items():
-            by_pattern[module].append(((step, kind), having))
+        for step, own in _by_last_step(names, last).items():
+            by_pattern[module].append(((step, kind), own))
     if sum(map(len, by_pattern.values())) > _MOST:
         return None
     found: list[StoredTensor] = []
     copies: dict[str, int] = {}
-    for tokens in by_pattern.values():
-        for one, number, held in _alike(tokens):
+    for module, tokens in by_pattern.items():
+        for one, number, held in _alike(tokens, len(module)):
             copies[one.decode()] = number
             found += _tensors(one.decode(), held)
     return Sample(contents, found, copies)
@@ -65,31 +65,39 @@ def _groups(columns: list[Columns]) -> dict[tuple[bytes, Kind], list[bytes]]:
     return found
 
 
-def _by_last_step(names: list[bytes], end: int, last: bytes) -> dict[bytes, list[bytes]]:
-    """The modules of names, which end at one place, by the last steps of the names."""
+def _by_last_step(names: list[bytes], last: bytes) -> dict[bytes, list[bytes]]:
+    """Names by their last step: of numbers there each is a tensor of its own in the same module."""
     if not last.isdigit():
-        return {last: [name[:end] for name in names]}
-    # Of numbers at the end each is a tensor of its own in the same module.
+        return {last: names}
     found: dict[bytes, list[bytes]] = defaultdict(list)
     for name in names:
-        found[name[len(name) - len(last) :]].append(name[:end])
+        found[name[len(name) - len(last) :]].append(name)
+        if len(found) > _MOST:
+            break
     return found
 
 
-def _alike(tokens: list[tuple[Token, list[bytes]]]) -> Iterator[tuple[bytes, int, list[Token]]]:
-    """One of the modules that hold the same tensors, how many they are, and what they hold."""
-    (_, modules), *others = tokens
+def _alike(tokens: list[tuple[Token, list[bytes]]], end: int) -> Iterator[tuple[bytes, int, list[Token]]]:
+    """One of the modules that hold the same tensors, how many they are, and what they hold.
+
+    All are of one pattern: the names of modules end at one place.
+    """
+    first = tokens[0][1]
+    if len(tokens) == 1:
+        yield first[0][:end], len(first), [tokens[0][0]]
+        return
+    modules, *others = [[name[:end] for name in names] for _, names in tokens]
     # Nearly always all of a pattern do, in the same order but for those that lie in two files.
-    if all(having == modules or sorted(having) == sorted(modules) for _, having in others):
+    if all(other == modules or sorted(other) == sorted(modules) for other in others):
         yield modules[0], len(modules), [token for token, _ in tokens]
         return
     held: dict[bytes, int] = {}
-    for i, (_, having) in enumerate(tokens):
+    for i, having in enumerate((modules, *others)):
         for module in having:
             held[module] = held.get(module, 0) | 1 << i
-    first = dict(zip(reversed(held.values()), reversed(held), strict=True))
+    one_of = dict(zip(reversed(held.values()), reversed(held), strict=True))
     for bits, number in Counter(held.values()).items():
-        yield first[bits], number, [token for i, (token, _) in enumerate(tokens) if bits >> i & 1]
+        yield one_of[bits], number, [token for i, (token, _) in enumerate(tokens) if bits >> i & 1]
 
 
 def _tensors(module: str, held: list[Token]) -> Iterator[StoredTensor]:

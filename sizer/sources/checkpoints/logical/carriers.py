@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.errors import BadInput, clip
-from sizer.sources.checkpoints.stored import StoredTensor
-
 if TYPE_CHECKING:
     from sizer.sources.checkpoints.columns import Columns
     from sizer.sources.checkpoints.logical.weights import Tensors
-
-# Tensors that are not alike. A model has some hundreds, in each of its files.
-MAX_GROUPS = 200_000
+    from sizer.sources.checkpoints.stored import StoredTensor
 
 
 def are_plain(columns: list[Columns], plain: frozenset[str]) -> bool:
     """Whether no tensor has a telling name or a small type."""
     if any(kind.dtype not in plain for one in columns for kind in set(one.kinds)):
         return False
-    groups: list[StoredTensor] = []
-    for one in columns:
-        groups += [tensor for tensor, _ in one.groups]
-        if len(groups) > MAX_GROUPS:
-            raise BadInput(
-                f"{clip(one.file)} holds over {MAX_GROUPS:,} tensors whose names differ in more than "
-                "the numbers of layers and experts, more than sizer reads"
-            )
+    groups = [tensor for one in columns for tensor, _ in one.groups]
     endings = {tensor.name[tensor.name.rfind(".") + 1 :] for tensor in groups}
     return not (_roles(endings) or any(tensor.name.startswith("<") for tensor in groups))
 

@@ -34,6 +34,8 @@ _WORDS = {
     "head": "lm_head shared_head embed_out score classifier cls qa_outputs output_projection generator",
 }
 COMPONENT_OF = {word: component for component, words in _WORDS.items() for word in words.split()}
+# No step that says something is longer.
+LONGEST = 200
 _NORM = re.compile(r"norm|(?:^|_)ln(?:_|$)", re.IGNORECASE)
 
 # Stored and never learned: tables of rotary positions, causal masks, position ids, router corrections,
@@ -122,7 +124,7 @@ def _component(steps: list[str]) -> str:
             return "adapter"
         component = COMPONENT_OF.get(step)
         if component is None:
-            if _NORM.search(step):
+            if len(step) < LONGEST and _NORM.search(step):
                 component = "norm"
             else:
                 continue
