@@ -30,6 +30,8 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
     run.seen.clear()
     y = forward(*inputs)
     tape.checkpointed, n_saved = False, tape.n_saved - before
+    # A sum at the end keeps nothing, so its gradients are cast before anything is run again.
+    casts = [(y.shape, dtype) for dtype in tape.summands if dtype != y.dtype]
     kept = [
         (
             tuple(map(_on_host, inputs)) if run.offload_activations else inputs,
@@ -40,6 +42,7 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
     ]
 
     def again() -> Node:
+        _gradients = [tape.new("_to_copy", *cast) for cast in casts]
         tape.keeper = kept.pop()
         inputs, run.masks, run.rotary, _ = tape.keeper
         if run.offload_activations:

@@ -58,6 +58,8 @@ class Tape:
         # would have saved says where its second run may stop.
         self.checkpointed = False
         self.n_saved = 0
+        # The types of what was added, where a sum is the last op of such a block.
+        self.summands: tuple[str, ...] = ()
         self.stop_at = -1
         self.muted = False
         # What the first op of a block that saves anything keeps as well.
@@ -205,6 +207,7 @@ class Tape:
     def record(self, inputs: Sequence[Tensor], backward: Backward, *outputs: Tensor) -> None:
         """Put an op into the graph."""
         if self.checkpointed:
+            self.summands = ()
             for output in outputs:
                 output.needs_grad = True
             return
