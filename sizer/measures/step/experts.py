@@ -201,7 +201,7 @@ def _batched(tape: Tape, x: Tensor, own: Tensor, cast: Callable[[Tensor], Tensor
     column = ops.view(x, (pairs, inp, 1), None)
     column.node, column.slot, column.needs_grad = x.node, x.slot, x.needs_grad
     own, column = cast(own), cast(column)
-    y = ops.generic(tape, "bmm", (column, own), (pairs, out, 1), column.dtype, saved=(column, own))
+    y = ops.bmm(tape, own, column, op="bmm")
     return ops.reshape(tape, y, (pairs, out))
 
 

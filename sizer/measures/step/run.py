@@ -35,6 +35,7 @@ class Run:
         each_named: bool = True,
         routed: str = "grouped_mm",
         core_again: bool = False,
+        keeps_products: bool = False,
         offload_activations: bool = False,
         loss_chunks: int = 1,
     ) -> None:
@@ -52,6 +53,8 @@ class Run:
         self.routed = routed
         # The core of attention runs again in the backward pass (selective checkpointing).
         self.core_again = core_again
+        # What is run again takes the outputs of matrix products from the first time.
+        self.keeps_products = keeps_products
         self.offload_activations = offload_activations
         self.loss_chunks = loss_chunks
         self.casts: dict[str, Tensor] = {}
