@@ -32,7 +32,7 @@ from sizer.report.report import Report
     default="none",
     show_default=True,
     metavar="KIND",
-    help="none, selective (attention) or full (blocks).",
+    help="Run again: none, selective (attention), matmuls (all but them) or full (blocks).",
 )
 @click.option("--past", "past_len", type=int, default=0, metavar="N", help="Tokens in the cache before.")
 @click.option("--chunk", type=int, metavar="N", help="Run the tokens in passes of N (chunked prefill).")

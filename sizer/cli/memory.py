@@ -26,7 +26,7 @@ from sizer.report.report import Report
 @click.option("--precision", default="bf16", show_default=True, help=f"Training: {', '.join(PRECISIONS)}.")
 @click.option("--optimizer", default="adamw", show_default=True, help=f"Training: {', '.join(OPTIMIZERS)}.")
 @click.option("--attention", default="sdpa", show_default=True, help=f"The kernel: {', '.join(KERNELS)}.")
-@click.option("--checkpointing", default="none", show_default=True, help="Training: none, selective, full.")
+@click.option("--checkpointing", default="none", show_default=True, help="none, selective, matmuls, full.")
 @click.option("--experts", default="grouped_mm", show_default=True, help=f"{', '.join(IMPLEMENTATIONS)}.")
 @click.option("--offload", default="none", show_default=True, help=f"To the host: {', '.join(OFFLOADS)}.")
 @click.option("--loss-chunks", type=int, default=1, metavar="N", help="The loss in chunks of the tokens.")

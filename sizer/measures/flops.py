@@ -128,7 +128,8 @@ def flops(
     many. `decode`: after `seq_len` tokens in the cache, that many more, one at a time.
     `logits_to_keep`: of the new tokens of a pass, the head reads only the last.
     `checkpointing`: "full" (blocks are computed anew, as `torch.utils.checkpoint` does, which stops
-    before a block's last matrix) or "selective" (attention alone, Korthikanti et al. 2022).
+    before a block's last matrix), "selective" (attention alone, Korthikanti et al. 2022) or "matmuls"
+    (blocks, whose matrix products are kept: torch's `create_selective_checkpoint_contexts`).
     `causal`: count only the pairs of tokens that a causal mask and a window leave.
     `lora`: "r=8,target=q_proj+v_proj", the adapters that are trained, and nothing else.
     `latents`: how latents in a cache are read, "expanded" as transformers does or "absorbed" as engines do.

@@ -163,6 +163,11 @@ def _sources(settings: Settings) -> list[str]:
     found = []
     if settings.selective:
         found.append("selective checkpointing: Korthikanti et al. 2022, arXiv:2205.05198, section 5")
+    if settings.keeps_products:
+        found.append(
+            "checkpointing: torch.utils.checkpoint.create_selective_checkpoint_contexts, "
+            "with mm, addmm, bmm and fused attention kept"
+        )
     if settings.offload in ("optimizer", "gradients"):
         found.append("offload: ZeRO-Offload, Ren et al. 2021, arXiv:2101.06840")
     if settings.offload == "activations":

@@ -69,6 +69,8 @@ def _korthikanti(model: Model, b: int, s: int, checkpointing: str, gpus: int) ->
     if not layers or h is None:
         raise InvalidConfig(f"{model.name}: the formula is of transformer layers, and there are none")
     linear = s * b * h * layers
+    if checkpointing == "matmuls":
+        raise InvalidConfig("the formula knows no policy that keeps matrix products; take selective or full")
     if checkpointing == "full":
         amount, text = INPUT_BYTES * linear, "2·s·b·h·L"
     elif checkpointing == "selective":

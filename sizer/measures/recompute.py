@@ -11,7 +11,7 @@ from sizer.core.walk import Row
 from sizer.errors import UnknownName
 from sizer.measures.products import Part
 
-CHECKPOINTING = ("none", "selective", "full")
+CHECKPOINTING = ("none", "selective", "matmuls", "full")
 
 
 def checkpointing_of(checkpointing: bool | str) -> str:
@@ -31,7 +31,9 @@ def checkpointing_of(checkpointing: bool | str) -> str:
 def recomputed(rows: Sequence[Row], parts: Sequence[Part], mode: str) -> Dim:
     """What a backward pass computes anew.
 
-    Full: every block's forward pass. torch stops once it has the last tensor that was kept, which
+    Selective: the core of attention. "matmuls": what torch's policy that keeps the outputs of `mm`,
+    `addmm`, `bmm` and fused attention does not: routed experts, which are one product of another kind,
+    and scans. Full: every block's forward pass. torch stops once it has the last tensor that was kept, which
     is the input of the block's last matrix where nothing after it keeps its output.
     """
     if mode == "none":
@@ -42,12 +44,29 @@ def recomputed(rows: Sequence[Row], parts: Sequence[Part], mode: str) -> Dim:
             if part.kind == "attention" and part.row.frames:
                 total = total + part.forward
         return total
+    if mode == "matmuls":
+        for part in parts:
+            if part.row.frames and not _is_kept(part):
+                total = total + part.forward
+        return total
     for part in parts:
         if part.row.frames:
             total = total + part.forward
     for part, share in _not_needed(rows, parts):
         total = total - exact_quotient(part.forward * share, part.row.frames[0].count)
     return total
+
+
+def _is_kept(part: Part) -> bool:
+    """Whether it is a product that the policy knows."""
+    return part.kind in ("attention", "matmul") and not _is_routed(part.row)
+
+
+def _is_routed(row: Row) -> bool:
+    """Whether a matrix is one of experts of which a token visits some."""
+    if getattr(row.leaf, "active", None) is not None:
+        return True
+    return any(frame.active is not frame.count and frame.active != frame.count for frame in row.frames[1:])
 
 
 def _not_needed(rows: Sequence[Row], parts: Sequence[Part]) -> list[tuple[Part, int]]:
@@ -76,11 +95,10 @@ def _ends_a_block(row: Row) -> bool:
     The outputs of routed experts are weighted, and kept for that.
     """
     leaf = row.leaf
-    if not isinstance(leaf, Param) or leaf.use != "matmul" or leaf.active is not None:
+    if not isinstance(leaf, Param) or leaf.use != "matmul" or _is_routed(row):
         return False
-    routed = any(frame.active is not frame.count and frame.active != frame.count for frame in row.frames[1:])
     first, last = leaf.axes[0].name, leaf.axes[-1].name
-    return not routed and (first == "embed" or (last == "embed" and first in ("ffn", "heads")))
+    return first == "embed" or (last == "embed" and first in ("ffn", "heads"))
 
 
 def _keeps_its_input(row: Row) -> bool:

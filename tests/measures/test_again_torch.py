@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,15 @@ from sizer.measures.step.simulate import settings  # noqa: E402
 from sizer.oracles.memory import DTYPES, measure  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+aten = torch.ops.aten
+PRODUCTS = [
+    aten.mm.default,
+    aten.addmm.default,
+    aten.bmm.default,
+    aten._scaled_dot_product_flash_attention_for_cpu.default,
+]
 
 
 class Chunked(torch.nn.Module):
@@ -59,18 +69,19 @@ def llama(draw: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("what", ["selective", "chunks"])
+@pytest.mark.parametrize("what", ["selective", "matmuls", "chunks"])
 def test_what_runs_again(what: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers.models.llama import modeling_llama
 
     draw = random.Random(f"{what} {seed}")
     config = llama(draw)
-    precision = draw.choice(["fp32", "bf16", "autocast"] if what == "selective" else ["fp32", "bf16"])
+    precision = draw.choice(["fp32", "bf16"] if what == "chunks" else ["fp32", "bf16", "autocast"])
+    attention = draw.choice(["eager", "sdpa"]) if what == "matmuls" else "eager"
     sizes = {"batch_size": draw.choice([1, 3]), "seq_len": draw.choice([7, 33])}
     own = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
     module = transformers.LlamaForCausalLM._from_config(
         transformers.LlamaConfig(**own),
-        attn_implementation="eager",
+        attn_implementation=attention,
         dtype=getattr(torch, DTYPES[precision]),
     )
     how: dict[str, Any]
@@ -82,12 +93,16 @@ def test_what_runs_again(what: str, seed: int, monkeypatch: pytest.MonkeyPatch) 
             lambda *tensors, **rest: again(eager, *tensors, use_reentrant=False, **rest),
         )
         how = {"checkpointing": "selective"}
+    elif what == "matmuls":
+        contexts = partial(checkpoint.create_selective_checkpoint_contexts, PRODUCTS)
+        module.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": contexts})
+        how = {"checkpointing": "matmuls"}
     else:
         how = {"loss_chunks": draw.choice([2, 4])}
         module = Chunked(module, how["loss_chunks"])
 
     real = measure(module, precision=precision, **sizes)
-    found = sizer.load(config).memory(precision=precision, attention="eager", **sizes, **how)
+    found = sizer.load(config).memory(precision=precision, attention=attention, **sizes, **how)
 
     # Labels moved by one stand a little longer here than in a real forward pass.
     off = {phase: found.peaks[phase] / real.peaks[phase] - 1 for phase in real.peaks}
@@ -130,3 +145,39 @@ def test_what_cannot_run(options: dict[str, Any], fragment: str) -> None:
 def test_a_masked_loss_is_not_cut() -> None:
     with pytest.raises(SizerError, match="a masked loss is not computed in chunks"):
         sizer.load("bert-base", task="masked").memory(loss_chunks=2)
+
+
+def test_a_policy_that_keeps_matrix_products_computes_none_again() -> None:
+    """torch's counter sees no op whose output was kept; of experts, only the grouped product."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config = llama(random.Random(1))
+    own = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
+    module = transformers.LlamaForCausalLM._from_config(
+        transformers.LlamaConfig(**own), attn_implementation="eager"
+    ).train()
+    contexts = partial(checkpoint.create_selective_checkpoint_contexts, PRODUCTS)
+    module.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": contexts})
+    ids = torch.ones((2, 9), dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        module(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+
+    found = sizer.load(config).flops(2, 9, "eager", "matmuls")
+    experts = sizer.load("mixtral-8x7b").flops(1, 64, "eager", "matmuls")
+    assert found.forward + found.backward == counter.get_total_flops()
+    # Three matrices of 4096 × 14336, two experts a token, 32 layers.
+    assert experts.recompute == 2 * 64 * 2 * 3 * 4096 * 14336 * 32
+
+
+def test_the_ledger_of_a_policy_that_keeps_matrix_products() -> None:
+    """A layer keeps its input and what each product computed, and nothing else."""
+    found = sizer.load(llama(random.Random(2)), n_layers=2).activations(
+        precision="fp32", attention="sdpa", checkpointing="matmuls", batch_size=1, seq_len=8
+    )
+    c = llama(random.Random(2))
+    heads, kv, ffn = 48, 12 * c["num_key_value_heads"], c["intermediate_size"]
+
+    # q, k, v, attention with a number for each query and head, o, gate, up, down; and the input.
+    layer = 8 * (heads + 2 * kv + (heads + 4) + 48 + 2 * ffn + 48 + 48) * 4
+    kept = [entry for entry in found.entries if "layers" in entry.module and entry.new]
+    assert sum(entry.new * entry.layers for entry in kept) == 2 * layer

@@ -2,6 +2,8 @@
 
 `torch.utils.checkpoint` without reentrance: the first time keeps the inputs alone; the second begins
 when the first of the tensors that were not kept is asked for, and stops after the last of them.
+With the policy that keeps products (`create_selective_checkpoint_contexts`) it takes the outputs of
+matrix products and of the kernel of attention from the first time.
 """
 
 from __future__ import annotations
@@ -28,32 +30,41 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
     tape.save("checkpoint", *inputs)
     tape.checkpointed, before, layer = True, tape.n_saved, run.layer
     run.seen.clear()
+    products: list[Storage] | None = [] if run.keeps_products else None
+    tape.policy = products
     y = forward(*inputs)
+    tape.policy = None
     tape.checkpointed, n_saved = False, tape.n_saved - before
+    # A sum at the end keeps nothing, so its gradients are cast before anything is run again.
+    casts = [(y.shape, dtype) for dtype in tape.summands if dtype != y.dtype]
     kept = [
         (
             tuple(map(_on_host, inputs)) if run.offload_activations else inputs,
             {kind: mask for kind, mask in run.masks.items() if kind in run.seen},
             run.rotary,
             run.places,
+            products,
         )
     ]
 
     def again() -> Node:
+        _gradients = [tape.new("_to_copy", *cast) for cast in casts]
         tape.keeper = kept.pop()
-        inputs, run.masks, run.rotary, _ = tape.keeper
+        inputs, run.masks, run.rotary, _, tape.policy = tape.keeper
         if run.offload_activations:
             inputs = tuple(_brought_back(tensor) for tensor in inputs)
-            tape.keeper = inputs, run.masks, run.rotary, None
+            tape.keeper = inputs, run.masks, run.rotary, None, tape.policy
         run.layer, run.casts = layer, {}
         tape.stop_at = tape.n_saved + n_saved
         y = forward(*inputs)
+        tape.policy = None
         run.casts, run.masks, run.rotary = {}, {}, None
         run.held.clear()
         tape.stop_at, tape.muted = -1, False
         assert y.node is not None
         return y.node
 
+    del products
     out, n_inputs = ops.view(y, y.shape, y.strides), len(inputs)
     tape.record(inputs, lambda g: (g,) * n_inputs, out)
     assert out.node is not None

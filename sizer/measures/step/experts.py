@@ -102,7 +102,7 @@ def grouped(tape: Tape, x: Tensor, weights: Tensor, indices: Tensor, own: Routed
     back = tape.new("inverse", (pairs,), "int64")
     tape.new("arange", (pairs,), "int64")
     weighted = ops.index(tape, weighted, (pairs, width), back)
-    total = ops.generic(tape, "sum", (weighted,), (n, width), weighted.dtype)
+    total = _sum_of_experts(tape, weighted, n)
     _until_the_end = ordered, counted, tokens
     return ops.to(tape, total, x.dtype)
 
@@ -119,7 +119,7 @@ def batched(tape: Tape, x: Tensor, weights: Tensor, indices: Tensor, own: Routed
     matrices = _copies(tape, own.down, experts, pairs)
     out = _batched(tape, out, matrices, own.cast)
     weighted = ops.mul(tape, out, ops.reshape(tape, chosen, (pairs, 1)))
-    total = ops.generic(tape, "sum", (weighted,), (n, width), weighted.dtype)
+    total = _sum_of_experts(tape, weighted, n)
     return ops.to(tape, total, x.dtype)
 
 
@@ -159,6 +159,21 @@ def _left(done: int, count: Dim, pairs: Dim) -> bool:
     return bool(done < count and done < pairs)
 
 
+def _sum_of_experts(tape: Tape, weighted: Tensor, n: Dim) -> Tensor:
+    """The outputs of a token's experts added; backward, the sum's gradient again for each of them."""
+    pairs, width = weighted.shape
+    y = tape.new("sum", (n, width), weighted.dtype)
+    if weighted.needs_grad:
+
+        def backward(g: Tensor) -> tuple[Tensor]:
+            if tape.choose(lambda: bool(pairs == n)):
+                return (ops.view(g, (pairs, width), g.strides),)
+            return (tape.new("clone", (pairs, width), g.dtype),)
+
+        tape.record((weighted,), backward, y)
+    return y
+
+
 def _gate(tape: Tape, own: Routed, both: Tensor) -> Tensor:
     half = divide(both.shape[-1], 2, names="2F / 2")
     gate, up = ops.split(tape, both, (half, half))
@@ -186,7 +201,7 @@ def _batched(tape: Tape, x: Tensor, own: Tensor, cast: Callable[[Tensor], Tensor
     column = ops.view(x, (pairs, inp, 1), None)
     column.node, column.slot, column.needs_grad = x.node, x.slot, x.needs_grad
     own, column = cast(own), cast(column)
-    y = ops.generic(tape, "bmm", (column, own), (pairs, out, 1), column.dtype, saved=(column, own))
+    y = ops.bmm(tape, own, column, op="bmm")
     return ops.reshape(tape, y, (pairs, out))
 
 

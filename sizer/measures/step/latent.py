@@ -1,8 +1,7 @@
-"""Latent attention, as transformers 5 runs it (`modeling_deepseek_v3.py`), and torch's plain kernel.
+"""Latent attention, as transformers 5 runs it (`modeling_deepseek_v3.py`).
 
 Keys and values of all heads are expanded from one latent, and the rotary key is copied beside those
-without positions. Where a value head is narrower than a key head, torch's fused CPU kernel declines
-(`sdp_utils_cpp.h`: `check_head_dim_size_cpp`) and the ops of `_scaled_dot_product_attention_math` run.
+without positions.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim
 from sizer.core.tree import Module, Op
 from sizer.measures.step import modules, ops
+from sizer.measures.step.attention import mix
 from sizer.measures.step.parts import sizes_of
 from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Tensor
@@ -48,7 +48,7 @@ def attend(run: Run, module: Module, path: str, x: Tensor) -> Tensor:
     q = ops.cat(tape, (ops.to(tape, plain, turned.dtype), turned))
     k, v = _expanded(run, up, path, latent, k_turned, (heads, nope, d_v))
     tape.module = path
-    mixed = run.mix(q, k, v, core, path)
+    mixed = mix(run, q, k, v, core, path)
     mixed = ops.reshape(tape, mixed, (*x.shape[:-1], heads * d_v))
     return run.call(out, path, mixed)
 
@@ -85,21 +85,3 @@ def _turned(tape: Tape, even: Tensor, odd: Tensor, cos: Tensor, sin: Tensor) -> 
     first = ops.sub(tape, ops.mul(tape, even, cos), ops.mul(tape, odd, sin))
     second = ops.add(tape, ops.mul(tape, odd, cos), ops.mul(tape, even, sin))
     return ops.cat(tape, (first, second))
-
-
-def plain_attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """torch's `_scaled_dot_product_attention_math` under a causal mask, in fp32."""
-    dtype, length = q.dtype, q.shape[2]
-    q32, k32, v32 = ops.to(tape, q, "fp32"), ops.to(tape, k, "fp32"), ops.to(tape, v, "fp32")
-    scaled = ops.scale(tape, q32)
-    seen = tape.new("ones", (length, length), "bool")
-    seen = tape.new("tril", (length, length), "bool")
-    mask = tape.new("where", (length, length), "fp32")
-    del seen
-    weights = ops.matmul(tape, scaled, ops.scale(tape, ops.transpose(tape, k32, 2, 3)))
-    # Done in place outside of a tracker such as torch's own, which is what this follows.
-    weights = ops.add(tape, weights, mask)
-    weights = ops.softmax(tape, weights)
-    out = ops.to(tape, ops.matmul(tape, weights, v32), dtype)
-    _returned = ops.to(tape, weights, dtype)
-    return out

@@ -9,18 +9,13 @@ from sizer.core.dims import Dim, divide
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import experts, latent, low_rank, modules, ops
-from sizer.measures.step.again import again_later
-from sizer.measures.step.parts import is_matrix, joined, parts_of, sizes_of, top_k_of
+from sizer.measures.step import attention, experts, latent, low_rank, modules, ops
+from sizer.measures.step.parts import is_matrix, joined, top_k_of
 from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Storage, Tensor, numel
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
-
-
-# Heads up to this width share keys and values in transformers' call of sdpa.
-WIDEST = 256
 
 
 class Run:
@@ -40,6 +35,7 @@ class Run:
         each_named: bool = True,
         routed: str = "grouped_mm",
         core_again: bool = False,
+        keeps_products: bool = False,
         offload_activations: bool = False,
         loss_chunks: int = 1,
     ) -> None:
@@ -57,6 +53,8 @@ class Run:
         self.routed = routed
         # The core of attention runs again in the backward pass (selective checkpointing).
         self.core_again = core_again
+        # What is run again takes the outputs of matrix products from the first time.
+        self.keeps_products = keeps_products
         self.offload_activations = offload_activations
         self.loss_chunks = loss_chunks
         self.casts: dict[str, Tensor] = {}
@@ -218,36 +216,6 @@ class Run:
         tape = self.tape
         return ops.mul(tape, modules.activation(tape, act, self.call(gate, path, x)), self.call(up, path, x))
 
-    def attend(self, module: Module, path: str, x: Tensor) -> Tensor:
-        """Projections of x, norms and positions on them, attention, and the output projection."""
-        tape = self.tape
-        before, core, after, norms = parts_of(list(self.here(module.children)))
-        if len(after) != 1 or any(isinstance(child, Param) for child in module.children):
-            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
-        heads, kv_heads, d_qk, d_v = sizes_of(core)
-        if len(before) == 1 and not norms:
-            widths = (heads * d_qk, kv_heads * d_qk, kv_heads * d_v)
-            q, k, v = ops.split(tape, self.call(before[0], path, x), widths)
-            q, k, v = (
-                modules.heads_first(tape, q, heads, d_qk),
-                modules.heads_first(tape, k, kv_heads, d_qk),
-                modules.heads_first(tape, v, kv_heads, d_v),
-            )
-        elif len(before) == 3 and len(norms) in (0, 2):
-            q_norm, k_norm = norms or (None, None)
-            q = self.project(before[0], q_norm, path, x, heads, d_qk)
-            k = self.project(before[1], k_norm, path, x, kv_heads, d_qk)
-            v = self.project(before[2], None, path, x, kv_heads, d_v)
-        else:
-            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
-        tape.module = path
-        if "rotary" in core.traits:
-            assert self.rotary is not None
-            q, k = modules.rotate(tape, q, k, *self.rotary)
-        out = self.mix(q, k, v, core, path)
-        out = ops.reshape(tape, out, (*x.shape[:-1], heads * d_v))
-        return self.chain(tuple(after), path, out)
-
     def route(self, module: Module, path: str, x: Tensor) -> Tensor:
         """A router, the experts it sends each token to, and those that every token visits."""
         tape = self.tape
@@ -280,69 +248,13 @@ class Run:
             out = ops.add(tape, out, self.call(module, path, x))
         return out
 
-    def project(
-        self, linear: Module, norm: Module | None, path: str, x: Tensor, heads: Dim, width: Dim
-    ) -> Tensor:
-        """One projection, head by head; its norm is over each head, or over all of them."""
-        y = self.call(linear, path, x)
-        if norm is None:
-            return modules.heads_first(self.tape, y, heads, width)
-        weights = [leaf for leaf in norm.children if isinstance(leaf, Param)]
-        if len(weights) != len(norm.children) or any(len(leaf.axes) != 1 for leaf in weights):
-            raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
-        if any(leaf.axes[0].name != "head" for leaf in weights):
-            return modules.heads_first(self.tape, self.call(norm, path, y), heads, width)
-        y = ops.reshape(self.tape, y, (*x.shape[:-1], heads, width))
-        return ops.transpose(self.tape, self.call(norm, path, y), 1, 2)
-
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
-        """Scores and mixing, by the kernel that was chosen; selective checkpointing runs them again."""
-
-        def core_of(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return self._mixed(q, k, v, core, path)
-
-        return again_later(self, path, core_of, q, k, v) if self.core_again else core_of(q, k, v)
-
-    def _mixed(self, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
-        tape = self.tape
-        tape.module = path
-        windowed = core.sizes.get("window") is not None
-        mask = self.masks.get(windowed)
-        self.seen.add(windowed)
-        if self.attention == "sdpa" and (mask is not None or self._is_wide(q, v)):
-            k, v = modules.repeat_kv(tape, k, q.shape[1]), modules.repeat_kv(tape, v, q.shape[1])
-        if self.attention != "eager":
-            v, k, q = self.cast(v), self.cast(k), self.cast(q)
-            if self.attention == "sdpa" and tape.choose(lambda: bool(q.shape[-1] != v.shape[-1])):
-                out = ops.transpose(tape, latent.plain_attention(tape, q, k, v), 1, 2)
-                return ops.contiguous(tape, out)
-            out = ops.transpose(tape, ops.attention(tape, q, k, v, mask), 1, 2)
-            return ops.contiguous(tape, out)
-        out, weights = modules.eager_attention(
-            tape,
-            q,
-            k,
-            v,
-            mask,
-            cast=self.cast,
-            upcast="fp32_softmax" in core.traits,
-            in_fp32=False,
-            copied="laid_by_head" not in core.traits,
-        )
-        self.held.append(weights)
-        return out
-
-    def _is_wide(self, q: Tensor, v: Tensor) -> bool:
-        """Whether heads are too wide for a kernel that shares keys and values (`sdpa_attention.py`)."""
-        return self.tape.choose(lambda: bool(q.shape[-1] > WIDEST or v.shape[-1] > WIDEST))
-
 
 FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
     "residual": Run.residual,
     "residual_after": Run.residual,
     "residual_held": Run.residual,
     "gated": Run.gated,
-    "attention": Run.attend,
+    "attention": attention.attend,
     "latent": latent.attend,
     "experts": Run.route,
 }

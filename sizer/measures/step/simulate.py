@@ -10,6 +10,7 @@ from sizer.core.poly import symbol
 from sizer.core.tree import Module
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.passes import check_positive
+from sizer.measures.recompute import checkpointing_of
 from sizer.measures.step.alone import alone
 from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.layers import blocks, runs_of
@@ -55,12 +56,10 @@ class Settings:
             raise UnknownName("precision", precision, PRECISIONS, hint=", ".join(PRECISIONS))
         if attention not in KERNELS:
             raise UnknownName("attention kernel", attention, KERNELS, hint=", ".join(KERNELS))
-        known = ("none", "selective", "full")
-        if isinstance(checkpointing, str) and checkpointing not in known:
-            raise UnknownName("checkpointing", checkpointing, known, hint=", ".join(known))
+        mode = checkpointing_of(checkpointing)
         if offload not in OFFLOADS:
             raise UnknownName("thing to offload", offload, OFFLOADS, hint=", ".join(OFFLOADS))
-        if offload == "activations" and checkpointing in (False, "none"):
+        if offload == "activations" and mode == "none":
             raise InvalidConfig(
                 "offload = 'activations' moves what checkpoints keep to the host; "
                 "add --checkpointing full or selective"
@@ -76,9 +75,11 @@ class Settings:
         self.seq_len = seq_len
         self.precision = precision
         self.attention = attention
-        self.checkpointing = checkpointing in (True, "full")
+        self.checkpointing = mode in ("full", "matmuls")
+        # Layers run again but for their matrix products (torch's create_selective_checkpoint_contexts).
+        self.keeps_products = mode == "matmuls"
         # Selective: the core of attention alone runs again (Korthikanti et al. 2022, section 5).
-        self.selective = checkpointing == "selective"
+        self.selective = mode == "selective"
         self.offload = offload
         self.loss_chunks = loss_chunks
         self.lora = lora
@@ -138,6 +139,7 @@ def step(
         each_named=backward,
         routed=settings.experts,
         core_again=settings.selective,
+        keeps_products=settings.keeps_products,
         offload_activations=settings.offload == "activations",
         loss_chunks=settings.loss_chunks,
     )

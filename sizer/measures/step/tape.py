@@ -58,8 +58,12 @@ class Tape:
         # would have saved says where its second run may stop.
         self.checkpointed = False
         self.n_saved = 0
+        # The types of what was added, where a sum is the last op of such a block.
+        self.summands: tuple[str, ...] = ()
         self.stop_at = -1
         self.muted = False
+        # Outputs of matrix products that a checkpointed block keeps, the last one first.
+        self.policy: list[Storage] | None = None
         # What the first op of a block that saves anything keeps as well.
         self.keeper: Any = None
         self.armed = False
@@ -94,6 +98,25 @@ class Tape:
         if live - self.settled > window.beside:
             window.beside = live - self.settled
         return tensor
+
+    def product(self, op: str, shape: Shape, dtype: str) -> Tensor:
+        """What a matrix product has computed, which a policy may keep for the backward pass."""
+        if self.policy is None or self.muted:
+            return self.new(op, shape, dtype)
+        return self.products(op, (shape, dtype))[0]
+
+    def products(self, op: str, *wanted: tuple[Shape, str]) -> list[Tensor]:
+        """The outputs of one such op."""
+        if self.policy is not None and self.stop_at >= 0 and not self.muted:
+            # Run again: what was kept is there, and nothing is computed.
+            return [Tensor(self.policy.pop(), shape, dtype) for shape, dtype in wanted]
+        made = [Tensor(Storage(self, BYTES[dtype] * prod(shape)), shape, dtype) for shape, dtype in wanted]
+        self.done(op)
+        if self.policy is not None and not self.muted:
+            for tensor in made:
+                self.policy.insert(0, tensor.storage)
+                self._note(op, tensor)
+        return made
 
     def done(self, op: str) -> None:
         """An op has run: see whether more is alive than ever before in this part of the step."""
@@ -188,23 +211,27 @@ class Tape:
             self.n_saved += 1
             if self.n_saved == self.stop_at:
                 self.muted = True
-            if self.checkpointed or self.stop_at >= 0:
-                continue
-            storage = tensor.storage
-            first = not storage.is_saved and not storage.name
-            storage.is_saved = True
-            n_bytes = numel(tensor.shape) * BYTES[tensor.dtype]
-            what = (self.module, op, tensor.shape, tensor.dtype, n_bytes)
-            if first and storage.shared:
-                # The others of the layers that this one stands for keep a view alone.
-                self.saved.append(Saved(*what, storage.n_bytes, storage.name, 1, once=True))
-                self.saved.append(Saved(*what, 0, storage.name, 0))
-            else:
-                self.saved.append(Saved(*what, storage.n_bytes if first else 0, storage.name, 1))
+            if not (self.checkpointed or self.stop_at >= 0):
+                self._note(op, tensor)
+
+    def _note(self, op: str, tensor: Tensor) -> None:
+        """Put a tensor that is kept into the ledger."""
+        storage = tensor.storage
+        first = not storage.is_saved and not storage.name
+        storage.is_saved = True
+        n_bytes = numel(tensor.shape) * BYTES[tensor.dtype]
+        what = (self.module, op, tensor.shape, tensor.dtype, n_bytes)
+        if first and storage.shared:
+            # The others of the layers that this one stands for keep a view alone.
+            self.saved.append(Saved(*what, storage.n_bytes, storage.name, 1, once=True))
+            self.saved.append(Saved(*what, 0, storage.name, 0))
+        else:
+            self.saved.append(Saved(*what, storage.n_bytes if first else 0, storage.name, 1))
 
     def record(self, inputs: Sequence[Tensor], backward: Backward, *outputs: Tensor) -> None:
         """Put an op into the graph."""
         if self.checkpointed:
+            self.summands = ()
             for output in outputs:
                 output.needs_grad = True
             return

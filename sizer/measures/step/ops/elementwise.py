@@ -84,6 +84,7 @@ def add(tape: Tape, a: Tensor, b: Tensor) -> Tensor:
     if a.needs_grad or b.needs_grad:
         needs = a.needs_grad, b.needs_grad
         tape.record((a, b), lambda g: (g if needs[0] else None, g if needs[1] else None), y)
+        tape.summands = a.dtype, b.dtype
     return y
 
 

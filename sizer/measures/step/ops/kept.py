@@ -95,11 +95,7 @@ def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None =
     given = (q, k, v) if mask is None else (q, k, v, mask)
     if needed:
         tape.save(op, *given)
-    made = Tensor(
-        storage_of(tape, (batch, length, heads, d_v), q.dtype), (batch, length, heads, d_v), q.dtype
-    )
-    lse = Tensor(storage_of(tape, (batch, heads, length), "fp32"), (batch, heads, length), "fp32")
-    tape.done(op)
+    made, lse = tape.products(op, ((batch, length, heads, d_v), q.dtype), ((batch, heads, length), "fp32"))
     out = transposed(tape, made, 1, 2)
     if needed:
         tape.save(op, lse, out)

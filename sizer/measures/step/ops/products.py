@@ -17,7 +17,7 @@ def mm(tape: Tape, x: Tensor, weight: Tensor, out: Dim, *, op: str = "linear", t
     kept_w = seen if x.needs_grad else None
     kept_x = x if weight.needs_grad else None
     tape.save(op, *(kept for kept in (kept_x, kept_w) if kept is not None))
-    y = tape.new("mm", (x.shape[0], out), x.dtype)
+    y = tape.product("mm", (x.shape[0], out), x.dtype)
     if kept_x is not None or kept_w is not None:
         shape, dtype = weight.shape, weight.dtype
         rows = x.shape
@@ -37,7 +37,7 @@ def addmm(tape: Tape, bias: Tensor, x: Tensor, weight: Tensor, out: Dim, *, op: 
     kept_w = view(weight, (inp, out), None) if x.needs_grad else None
     kept_x = x if weight.needs_grad else None
     tape.save(op, *(kept for kept in (kept_x, kept_w) if kept is not None))
-    y = tape.new("addmm", (x.shape[0], out), x.dtype)
+    y = tape.product("addmm", (x.shape[0], out), x.dtype)
     if kept_x is not None or kept_w is not None or bias.needs_grad:
         shape, rows, has_bias = weight.shape, x.shape, bias.needs_grad
 
@@ -67,7 +67,7 @@ def bmm(tape: Tape, a: Tensor, b: Tensor, *, op: str) -> Tensor:
     kept_b = b if a.needs_grad else None
     tape.save(op, *(kept for kept in (kept_a, kept_b) if kept is not None))
     shape_a, shape_b = a.shape, b.shape
-    y = tape.new("bmm", (shape_a[0], shape_a[1], shape_b[2]), a.dtype)
+    y = tape.product("bmm", (shape_a[0], shape_a[1], shape_b[2]), a.dtype)
     if kept_a is not None or kept_b is not None:
 
         def backward(g: Tensor) -> tuple[Tensor | None, Tensor | None]:

@@ -1,0 +1,110 @@
+"""Attention of all heads on tensors without values: projections, norms, positions, and the kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sizer.core.dims import Dim
+from sizer.core.tree import Module, Op, Param
+from sizer.errors import InvalidConfig
+from sizer.measures.step import modules, ops, plain
+from sizer.measures.step.again import again_later
+from sizer.measures.step.parts import parts_of, sizes_of
+from sizer.measures.step.tensors import Tensor
+
+if TYPE_CHECKING:
+    from sizer.measures.step.run import Run
+
+# Heads up to this width share keys and values in transformers' call of sdpa.
+WIDEST = 256
+
+
+def attend(run: Run, module: Module, path: str, x: Tensor) -> Tensor:
+    """Projections of x, norms and positions on them, attention, and the output projection."""
+    tape = run.tape
+    before, core, after, norms = parts_of(list(run.here(module.children)))
+    if len(after) != 1 or any(isinstance(child, Param) for child in module.children):
+        raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
+    heads, kv_heads, d_qk, d_v = sizes_of(core)
+    if len(before) == 1 and not norms:
+        widths = (heads * d_qk, kv_heads * d_qk, kv_heads * d_v)
+        q, k, v = ops.split(tape, run.call(before[0], path, x), widths)
+        q, k, v = (
+            modules.heads_first(tape, q, heads, d_qk),
+            modules.heads_first(tape, k, kv_heads, d_qk),
+            modules.heads_first(tape, v, kv_heads, d_v),
+        )
+    elif len(before) == 3 and len(norms) in (0, 2):
+        q_norm, k_norm = norms or (None, None)
+        q = _project(run, before[0], q_norm, path, x, heads, d_qk)
+        k = _project(run, before[1], k_norm, path, x, kv_heads, d_qk)
+        v = _project(run, before[2], None, path, x, kv_heads, d_v)
+    else:
+        raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
+    tape.module = path
+    if "rotary" in core.traits:
+        assert run.rotary is not None
+        q, k = modules.rotate(tape, q, k, *run.rotary)
+    out = mix(run, q, k, v, core, path)
+    out = ops.reshape(tape, out, (*x.shape[:-1], heads * d_v))
+    return run.chain(tuple(after), path, out)
+
+
+def _project(
+    run: Run, linear: Module, norm: Module | None, path: str, x: Tensor, heads: Dim, width: Dim
+) -> Tensor:
+    """One projection, head by head; its norm is over each head, or over all of them."""
+    y = run.call(linear, path, x)
+    if norm is None:
+        return modules.heads_first(run.tape, y, heads, width)
+    weights = [leaf for leaf in norm.children if isinstance(leaf, Param)]
+    if len(weights) != len(norm.children) or any(len(leaf.axes) != 1 for leaf in weights):
+        raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
+    if any(leaf.axes[0].name != "head" for leaf in weights):
+        return modules.heads_first(run.tape, run.call(norm, path, y), heads, width)
+    y = ops.reshape(run.tape, y, (*x.shape[:-1], heads, width))
+    return ops.transpose(run.tape, run.call(norm, path, y), 1, 2)
+
+
+def mix(run: Run, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
+    """Scores and mixing, by the kernel that was chosen; selective checkpointing runs them again."""
+
+    def core_of(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return _mixed(run, q, k, v, core, path)
+
+    return again_later(run, path, core_of, q, k, v) if run.core_again else core_of(q, k, v)
+
+
+def _mixed(run: Run, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
+    tape = run.tape
+    tape.module = path
+    windowed = core.sizes.get("window") is not None
+    mask = run.masks.get(windowed)
+    run.seen.add(windowed)
+    if run.attention == "sdpa" and (mask is not None or _is_wide(run, q, v)):
+        k, v = modules.repeat_kv(tape, k, q.shape[1]), modules.repeat_kv(tape, v, q.shape[1])
+    if run.attention != "eager":
+        v, k, q = run.cast(v), run.cast(k), run.cast(q)
+        if run.attention == "sdpa" and tape.choose(lambda: bool(q.shape[-1] != v.shape[-1])):
+            out = ops.transpose(tape, plain.attention(tape, q, k, v), 1, 2)
+            return ops.contiguous(tape, out)
+        out = ops.transpose(tape, ops.attention(tape, q, k, v, mask), 1, 2)
+        return ops.contiguous(tape, out)
+    out, weights = modules.eager_attention(
+        tape,
+        q,
+        k,
+        v,
+        mask,
+        cast=run.cast,
+        upcast="fp32_softmax" in core.traits,
+        in_fp32=False,
+        copied="laid_by_head" not in core.traits,
+    )
+    run.held.append(weights)
+    return out
+
+
+def _is_wide(run: Run, q: Tensor, v: Tensor) -> bool:
+    """Whether heads are too wide for a kernel that shares keys and values (`sdpa_attention.py`)."""
+    return run.tape.choose(lambda: bool(q.shape[-1] > WIDEST or v.shape[-1] > WIDEST))
