@@ -209,12 +209,22 @@ def test_a_rule_of_twelve_bytes_misses_most_of_what_llama_7b_keeps() -> None:
 
 
 def test_an_adapted_matrix_of_the_smallest_size() -> None:
-    # torchtune's tutorial of QLoRA (read 2026-11): 1,081,344 bytes for 512 × 512 with rank 8 in fp32.
+    """torchtune's tutorial of QLoRA (read 2026-11): 512 × 512 with rank 8 in fp32, `memory_allocated`.
+
+    1,081,344 bytes with the matrix whole and 177,152 in torchao's nf4, of which CUDA's allocator
+    rounds each tensor up to 512.
+    """
     model = sizer.load("llama-7b", d_model=512, n_heads=8, n_kv_heads=8, d_head=64)
     pairs = adapters(model.rows("transformers"), parse("r=8,target=q_proj"))
+    packed = [
+        t
+        for t in model.size(quant="nf4-torchao").tensors()
+        if t.name.startswith("model.layers.0.self_attn.q_proj.weight.")
+    ]
 
     base = next(row for row in model.rows("transformers") if row.name.endswith("q_proj.weight"))
     assert 4 * (base.numel + pairs[0].params) == 1_081_344
+    assert sum(-(-t.bytes // 512) * 512 for t in packed) + 4 * pairs[0].params == 177_152
 
 
 def test_unknown_names() -> None:
