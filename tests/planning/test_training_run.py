@@ -103,6 +103,20 @@ LANDMARKS: list[tuple[str, str, dict[str, Any], str, float, float, str]] = [
 ]
 
 
+LANDMARKS += [
+    (
+        "llama-3-70b",
+        "tpu-v5p",
+        {"tokens": 15 * T, "gpus": 1, "mfu": 1.0},
+        "days",
+        435 * 365,
+        0.01,
+        "the JAX scaling book, applied training: 435 years on one chip",
+    ),
+    ("llama-3-70b", "tpu-v5p", {"tokens": 15 * T, "mfu": 0.4}, "flops", 6.3e24, 0.01, "the same: 6.3e24"),
+]
+
+
 @pytest.mark.parametrize(
     ("model", "chip", "given", "figure", "value", "tolerance", "source"),
     LANDMARKS,
@@ -213,6 +227,17 @@ def test_a_mixture_is_measured_by_its_active_parameters() -> None:
 
     assert run.flops == 6 * model.count().active * T
     assert model.count().total / model.count().active == pytest.approx(9.11, rel=0.002)
+
+
+def test_deepseek_v3_used_a_third_of_its_peak_in_bf16() -> None:
+    """2.664 M hours for 14.8 T tokens: 6 · 36.7e9, looked-up rows apart, is 34.3 % of 989.4 TFLOP/s."""
+    model = sizer.load("deepseek-v3")
+    given: dict[str, Any] = {"tokens": 14_800 * B, "gpu_hours": 2_664_000, "peak": 989_400 * B}
+    run = training_run(model, hardware("h800-sxm"), **given)
+
+    visited = model.count().active - 129_280 * 7168
+    assert visited == pytest.approx(36.7e9, rel=0.003)
+    assert run.mfu * visited / model.count().active == pytest.approx(0.343, abs=0.0005)
 
 
 @pytest.mark.parametrize("left_out", ["tokens", "days", "gpus", "mfu"])
