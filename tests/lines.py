@@ -65,7 +65,7 @@ LINES = [
     " --attention sdpa --overhead 1GiB --tp 2 --pp 1 --dp 2 --cp 1 --ep 1 --zero 1 --checkpointing full",
     "train llama-3-8b --tokens 1T --on h100 --gpus 64 --days 90 --dtype bf16 --rule palm --seq-len 2048"
     " --price 2.5 --pue 1.2 --explain",
-    "train llama-3-8b --gpu-hours 1e5 --mfu 0.4 --on h100 --gpus 64 --watts 700",
+    "train llama-3-8b --gpu-hours 1e5 --mfu 0.4 --on h100 --gpus 64 --watts 700 --checkpointing full",
     "train llama-3-8b --tokens 1T --on h100 --gpus 64 --achieved 400e12 --peak 989e12",
     "roofline llama-3-8b --on h100 --gpus 2 --batch-size 4 --seq-len 512 --dtype fp8 --kv-dtype fp8"
     " --inter-token 20 --explain",

@@ -45,7 +45,7 @@ def command(model: Model, **options: Any) -> Report:
     \b
     none bf16 fp16 fp32
     gptq-int4-g128 (2 3 4 8 bits) awq-int4-g128
-    nf4 nf4-dq fp4 fp4-dq bnb-int8
+    nf4 nf4-dq fp4 fp4-dq bnb-int8 nf4-torchao
     fp8-block fp8 fp8-dynamic mxfp4 mxfp8 nvfp4 nvfp4a16
     w4a16 w8a16 w4a16-asym w8a8 (compressed-tensors)
     mlx-q4 mlx-q8 (-g32 -g64 -g128) hqq-int4-g64

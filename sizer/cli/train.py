@@ -35,6 +35,13 @@ from sizer.report.report import Report
     "--rule", default="6n", show_default=True, metavar="NAME", help="6n, 8n, palm, megatron, …, exact."
 )
 @click.option("--seq-len", type=int, default=2048, show_default=True, help="Tokens a sequence.")
+@click.option(
+    "--checkpointing",
+    default="none",
+    show_default=True,
+    metavar="KIND",
+    help="selective or full: the utilisation of the hardware too.",
+)
 @click.option("--price", type=float, metavar="X", help="Money for an hour of one accelerator.")
 @click.option("--watts", type=float, metavar="X", help="Power of one accelerator, else its rated power.")
 @click.option(

@@ -56,8 +56,8 @@ def _chinchilla(found: Flops, count: Count, run: Pass, model: Model) -> Dim:
     return 3 * forward
 
 
-def _megatron(factor: int) -> Callable[[Flops, Count, Pass, Model], Dim]:
-    """72 without recomputation, 96 with it."""
+def _megatron(factor: int, scores: int | None = None) -> Callable[[Flops, Count, Pass, Model], Dim]:
+    """72 without recomputation, 96 with it; `scores`: 12 for attention, or what it is with its own."""
 
     def compute(found: Flops, count: Count, run: Pass, model: Model) -> Dim:
         sizes = [getattr(model.config, name, None) for name in ("n_layers", "d_model", "vocab_size")]
@@ -66,7 +66,8 @@ def _megatron(factor: int) -> Callable[[Flops, Count, Pass, Model], Dim]:
                 f"the megatron rule needs layers, a width and a vocabulary, which {model.name} lacks"
             )
         layers, width, vocab = sizes
-        a_token = factor * layers * width * width + factor // 6 * run.new * layers * width + 6 * width * vocab  # type: ignore[operator]
+        pairs = factor // 6 if scores is None else scores
+        a_token = factor * layers * width * width + pairs * run.new * layers * width + 6 * width * vocab  # type: ignore[operator]
         return a_token * found.tokens
 
     return compute
@@ -97,6 +98,12 @@ RULES: dict[str, Rule] = {
         "96·B·T·L·D²·(1 + T/6D + V/16LD)",
         "Narayanan et al. 2021 (arXiv:2104.04473), eq. 3",
         _megatron(96),
+    ),
+    "megatron-selective": Rule(
+        "72·B·T·L·D²·(1 + T/3D + V/12LD)",
+        "Korthikanti et al. 2022 (arXiv:2205.05198), appendix A, hardware FLOPs: attention counts twice, "
+        "where computing it again adds a third of it",
+        _megatron(72, 24),
     ),
 }
 

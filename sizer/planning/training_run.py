@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DAY = 86400
 # Of a run, any but one of these.
 FIGURES = ("tokens", "days", "gpus", "mfu")
+# Rules whose FLOPs are those of the hardware: they count the pass that is done again.
+OF_HARDWARE = ("8n", "megatron-recompute", "megatron-selective")
 # 6n, and 8n where full checkpointing computes the forward pass again.
 FACTORS = {"6n": 6, "8n": 8}
 SIX_N = "Kaplan et al. 2020 (arXiv:2001.08361): 2 FLOPs a parameter forward and 4 backward"
@@ -28,8 +30,9 @@ SERVE_BYTES = 2
 class TrainingRun(Record):
     """A run with all its figures; `solved` is the one that followed from the others.
 
-    `flops_per_token`: by the rule; `peak`: FLOP/s of one accelerator; `seconds` and `gpu_hours` are
-    `None` only where nothing says how many accelerators or days there are.
+    `flops_per_token`: by the rule; `peak`: FLOP/s of one accelerator; `days` are `None` where nothing says
+    how many accelerators there are. `hfu`: utilisation with what checkpointing computes again, where
+    there is any.
     """
 
     __slots__ = (
@@ -39,6 +42,7 @@ class TrainingRun(Record):
         "formula",
         "gpu_hours",
         "gpus",
+        "hfu",
         "mfu",
         "peak",
         "rule",
@@ -60,6 +64,7 @@ class TrainingRun(Record):
         formula: str,
         source: str,
         solved: str,
+        again: Fraction = Fraction(0),
     ) -> None:
         self.tokens = tokens
         self.flops_per_token = flops_per_token
@@ -68,6 +73,7 @@ class TrainingRun(Record):
         self.gpus = gpus
         self.days = None if gpus is None else gpu_hours / gpus / 24
         self.mfu = mfu
+        self.hfu = mfu * float(1 + again) if again else None
         self.peak = peak
         self.rule = rule
         self.formula = formula
@@ -111,6 +117,21 @@ def rule_of(model: Model, rule: str, seq_len: int) -> tuple[Fraction, str, str]:
     return Fraction(int(said.training), int(found.tokens)), f"{said.formula}, a token", said.source
 
 
+def computed_again(model: Model, checkpointing: str, rule: str, seq_len: int) -> Fraction:
+    """What checkpointing computes again, as a share of a step without it.
+
+    >>> import sizer
+    >>> round(float(computed_again(sizer.load("gpt3-175b"), "selective", "6n", 2048)), 4)
+    0.009
+    """
+    found = model.flops(1, seq_len, checkpointing=checkpointing)
+    if found.recompute and rule in OF_HARDWARE:
+        raise InvalidConfig(
+            f"rule = {rule} counts the pass that is done again already; use 6n or exact with checkpointing"
+        )
+    return Fraction(int(found.recompute), int(found.training - found.recompute))
+
+
 def training_run(
     model: Model,
     accelerator: Accelerator,
@@ -125,11 +146,13 @@ def training_run(
     seq_len: int = 2048,
     achieved: int | None = None,
     peak: int | None = None,
+    checkpointing: str = "none",
 ) -> TrainingRun:
     """A run from all but one of tokens, days, accelerators and utilisation.
 
     `gpu_hours` stands for days and accelerators at once. `achieved`: FLOP/s of one accelerator in
-    place of `mfu`. `peak`: FLOP/s in place of the accelerator's own for `dtype`.
+    place of `mfu`. `peak`: FLOP/s in place of the accelerator's own for `dtype`. `checkpointing`: what
+    is computed again, which `mfu` leaves out and `hfu` has.
 
     >>> import sizer
     >>> from sizer.planning.hardware import hardware
@@ -162,6 +185,7 @@ def training_run(
             f"a run has tokens, days, gpus and mfu, and one follows from the others: "
             f"{what} {verb} open here; " + ("give all of these but one" if missing else "leave one out")
         )
+    again = computed_again(model, checkpointing, rule, seq_len) if checkpointing != "none" else Fraction(0)
     each, formula, source = rule_of(model, rule, seq_len)
     solved = missing[0]
     if gpu_hours is None and days is not None and gpus is not None:
@@ -192,6 +216,7 @@ def training_run(
         formula=formula,
         source=source,
         solved=solved,
+        again=again,
     )
 
 

@@ -31,6 +31,7 @@ def report(
     dtype: str = "bf16",
     rule: str = "6n",
     seq_len: int = 2048,
+    checkpointing: str = "none",
     price: float | None = None,
     watts: float | None = None,
     pue: float = 1.0,
@@ -55,6 +56,7 @@ def report(
         seq_len=seq_len,
         achieved=achieved,
         peak=peak,
+        checkpointing=checkpointing,
     )
     hourly = price if price is not None else chip.price_per_hour
     power = watts if watts is not None else chip.watts
@@ -72,6 +74,7 @@ def report(
         "gpus": run.gpus,
         "days": run.days,
         "mfu": run.mfu,
+        "hfu": run.hfu,
         "gpu_hours": run.gpu_hours,
         "flops": run.flops,
         "flops_per_token": float(run.flops_per_token),
@@ -125,6 +128,7 @@ def _rows(run: TrainingRun) -> list[tuple[str, str, str, str]]:
         rows.append(row("days", f"{run.days:,.2f}"))
     rows += [
         row("mfu", f"{100 * run.mfu:.1f} %", f"{run.achieved / 1e12:,.1f} TFLOP/s each"),
+        *([row("hfu", f"{100 * run.hfu:.1f} %", "with what is computed again")] if run.hfu else []),
         row("gpu_hours", f"{run.gpu_hours:,.0f}", "accelerators · hours"),
         row("flops", f"{run.flops:.4e}", f"{run.formula} · tokens"),
     ]

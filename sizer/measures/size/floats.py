@@ -121,6 +121,23 @@ def four_bit(
     return [*parts, Part(f"weight.quant_state.bitsandbytes__{kind}", (len(state) + 1,), "uint8", "state")]
 
 
+def torchao_nf4(m: int, k: int, *, bits: int, group: int, dtype: str) -> list[Part]:
+    """nf4 of torchao, as torchtune's QLoRA holds it in memory.
+
+    A scale of a byte for 64 weights, and factors for 256 scales; of those a view is used, and all are kept.
+    """
+    blocks, left = divmod(m * k, group)
+    if left or blocks % 256:
+        raise InvalidConfig(f"[{m}, {k}]: torchao's nf4 needs weights in whole blocks of {256 * group:,}")
+    return [
+        Part("weight.quantized_data", (m * k // 2,), "uint8", "weights"),
+        Part("weight.quantized_scalers", (blocks,), "int8", "absmax"),
+        Part("weight.quantization_factor", (blocks,), "bf16", "absmax"),
+        Part("weight.scaler_mean", (), "bf16", "absmax"),
+        Part("weight.nf4", (16,), "bf16", "codebooks"),
+    ]
+
+
 def eight_bit(m: int, k: int, *, bits: int, group: int, dtype: str) -> list[Part]:
     """LLM.int8(): the largest value of each row, and a byte that names the layout."""
     return [

@@ -75,6 +75,16 @@ FIXED: dict[str, Format] = {
             for double in (False, True)
         ),
         Format(
+            "nf4-torchao",
+            floats.torchao_nf4,
+            "linear",
+            4,
+            64,
+            source="torchao 0.1, NF4Tensor; run 2026-11",
+            note="as torchtune's QLoRA holds it in memory; its files are of 16 bits",
+            exact=False,
+        ),
+        Format(
             "fp8-block",
             floats.fp8_block,
             "linear",
