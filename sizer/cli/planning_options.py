@@ -10,7 +10,7 @@ import click
 from sizer.cli.complete import accelerators
 from sizer.cli.run_options import byte_count
 from sizer.planning.job import ENGINES, MODES, PRECISIONS
-from sizer.planning.layout import CHECKPOINTING
+from sizer.planning.layout import CHECKPOINTING, OFFLOADS
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,11 +49,16 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--overhead", metavar="BYTES", help="What the runtime takes, where you know better."),
         click.option("--tp", type=int, metavar="N", help="Tensor-parallel ranks."),
         click.option("--pp", type=int, metavar="N", help="Stages of a pipeline."),
+        click.option("--vpp", type=int, metavar="N", help="Chunks of a stage: an interleaved pipeline."),
         click.option("--dp", type=int, metavar="N", help="Data-parallel ranks, or replicas."),
         click.option("--cp", type=int, metavar="N", help="Context-parallel ranks."),
         click.option("--ep", type=int, metavar="N", help="Ranks that share the experts."),
         click.option("--zero", type=int, metavar="STAGE", help="ZeRO: 0, 1, 2 or 3."),
         click.option("--checkpointing", metavar="NAME", help=f"Training: {' or '.join(CHECKPOINTING)}."),
+        click.option("--offload", metavar="NAME", help=f"Training, to the host: {', '.join(OFFLOADS)}."),
+        click.option(
+            "--host-memory", metavar="BYTES", help="Training: the host's, for each GPU; plan may use it."
+        ),
         click.option("--unit", default="auto", show_default=True, help="auto, B, GB or GiB."),
         click.option("--explain", is_flag=True, help="What was assumed, and how the answer comes about."),
     )
@@ -64,5 +69,6 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, bytes as a number."""
-    options["overhead"] = byte_count(options["overhead"], "--overhead")
+    for name in ("overhead", "host_memory"):
+        options[name] = byte_count(options[name], f"--{name.replace('_', '-')}")
     return {name: value for name, value in options.items() if value is not None}

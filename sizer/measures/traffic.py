@@ -63,6 +63,7 @@ def traffic(
     tp: int = 1,
     sp: bool = False,
     pp: int = 1,
+    chunks: int = 1,
     cp: int = 1,
     dp: int = 1,
     replicate: int = 1,
@@ -76,6 +77,7 @@ def traffic(
     """The traffic of a rank whose stage has so many layers.
 
     `between`: bytes of one micro-batch between two layers, tokens of this rank times the width.
+    `chunks`: those of a stage of an interleaved pipeline, each of which sends what it has done.
     `weights`, `gradients`: bytes of what this rank's layers learn, whole. `dp`: ranks with other data,
     over which ZeRO splits; `replicate`: groups of such ranks that hold the same. `again`: layers run
     again in the backward pass. `keys_values`: bytes of one micro-batch's keys and values here.
@@ -97,10 +99,9 @@ def traffic(
             found.append(Transfer("tp", "all-reduce", tp, calls, between, formula, MEGATRON))
     if pp > 1:
         part = -(-between // tp)
-        formula = (
-            f"a micro-batch forward and its gradient backward, {micro_batches} micro-batches of B·T·D/tp"
-        )
-        found.append(Transfer("pp", "send", pp, 2 * micro_batches, part, formula, PIPELINE))
+        each = f"{micro_batches} micro-batches" + (f" · {chunks} chunks" if chunks > 1 else "")
+        formula = f"a micro-batch forward and its gradient backward, {each} of B·T·D/tp"
+        found.append(Transfer("pp", "send", pp, 2 * micro_batches * chunks, part, formula, PIPELINE))
     if cp > 1:
         formula = f"keys and values forward, they and their gradients backward, {micro_batches} micro-batches"
         found.append(Transfer("cp", "ring", cp, 3 * micro_batches, keys_values, formula, RING))

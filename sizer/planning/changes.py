@@ -15,7 +15,7 @@ from sizer.planning.hardware import Accelerator, hardwares
 from sizer.planning.held import Held, held
 from sizer.planning.job import MOST_BATCH, MOST_TOKENS, Job
 from sizer.planning.largest import largest_left
-from sizer.planning.layout import Layout, check, sequences
+from sizer.planning.layout import OFFLOADS, Layout, check, sequences
 from sizer.planning.weights import NARROWER, format_named
 
 # A change proposes at most this many GPUs, and this many tensor-parallel ranks where a node is not known.
@@ -60,6 +60,7 @@ def changes_of(demand: Demand, device: Accelerator, job: Job, layout: Layout) ->
             )
             yield from first(iter(stages))
         yield from first(_tensor_parallel(job, layout))
+        yield from first(_offloaded(job, layout))
         if job.optimizer in ("adam", "adamw"):
             narrow = job._replace(optimizer="adamw-8bit")
             yield from tried("optimizer", "adamw-8bit", "optimizer adamw-8bit", narrow, layout)
@@ -109,6 +110,14 @@ def _tensor_parallel(job: Job, layout: Layout) -> Iterator[Option]:
         if layout.dp % factor == 0:
             other = layout._replace(tp=layout.tp * factor, dp=layout.dp // factor)
             yield "tp", other.tp, f"the same GPUs as {other}", other_job, other
+
+
+def _offloaded(job: Job, layout: Layout) -> Iterator[Option]:
+    """The least that leaves for the host."""
+    words = {"optimizer": "", "gradients": " and gradients", "params": ", gradients and weights"}
+    for name in OFFLOADS[OFFLOADS.index(layout.offload) + 1 :]:
+        text = f"the optimizer{words[name]} on the host"
+        yield "offload", name, text, job, layout._replace(offload=name)
 
 
 def _batch(job: Job, layout: Layout) -> tuple[int, int]:

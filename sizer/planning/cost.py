@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from sizer.core.record import Record
 from sizer.measures.traffic import traffic
+from sizer.planning import offload
 from sizer.planning.demand import Demand
 from sizer.planning.hardware import Accelerator
 from sizer.planning.held import Held
@@ -23,7 +24,7 @@ PCIE, ETHERNET = 32 * 10**9, 125 * 10**8
 # Activations that ranks exchange are of 16 bits.
 WIDTH = 2
 # Parts of a cost that are no traffic; while a stage waits, nothing is there to hide behind.
-NOT_SENT = ("compute", "memory", "pipeline bubble")
+NOT_SENT = ("compute", "memory", "pipeline bubble", "host update")
 
 
 class Cost(Record):
@@ -120,13 +121,15 @@ def _training(demand: Demand, device: Accelerator, job: Job, layout: Layout, fou
     types = ("tf32", "fp32") if how.step == "fp32" else ("bf16", "fp16", "fp32")
     peak = peak_of(device, *types) or device.flops_per_s("bf16")
     # The stage that has most layers sets the pace.
-    uneven = max(one.layers for one in pieces.stages(pp)) * pp / max(n_layers, 1)
+    uneven = max(one.layers for one in pieces.stages(pp, layout.vpp)) * pp / max(n_layers, 1)
     compute = flops * micro * times * dp / (layout.gpus * peak) * uneven
     elements = int(stage.elements.total)
     moe = sum(1 for one in pieces.layers if one.expert) * stage.layers // max(n_layers, 1)
     # A ring passes every rank's keys and values on.
     a_token = sum(int(one.keys + one.values) * int(one.layers) for one in demand.states) if cp > 1 else 0
     kept = micro * -(-job.seq_len // cp) * a_token * stage.layers * WIDTH // (max(n_layers, 1) * tp)
+    each = how.weight, how.gradient, demand.optimizer(job)
+    shared = -(-stage.elements.dense // (dp * cp)) + -(-stage.elements.expert // (dp * cp // ep))
     sent: dict[str, int] = {}
     for one in traffic(
         layers=stage.layers,
@@ -136,6 +139,7 @@ def _training(demand: Demand, device: Accelerator, job: Job, layout: Layout, fou
         gradients=how.gradient * elements,
         tp=tp,
         pp=pp,
+        chunks=layout.vpp,
         cp=cp,
         dp=dp,
         ep=ep,
@@ -149,13 +153,15 @@ def _training(demand: Demand, device: Accelerator, job: Job, layout: Layout, fou
     return Cost(
         {
             "compute": compute,
-            "pipeline bubble": compute * (pp - 1) / times,
+            # Interleaved, a micro-batch is a part in vpp of the work (Narayanan et al. 2021, section 2.2).
+            "pipeline bubble": compute * (pp - 1) / (times * layout.vpp),
             "tensor parallel": sent.get("tp", 0) / _rate(device, tp),
             "context parallel": sent.get("cp", 0) / _rate(device, tp * cp),
             "data parallel": sent.get("dp", 0) / _rate(device, tp * cp * dp),
             "expert parallel": sent.get("ep", 0) / _rate(device, tp * max(ep, 1)),
             # A rank sends and receives, one after the other.
             "pipeline": 2 * sent.get("pp", 0) / _rate(device, layout.gpus),
+            **offload.seconds(layout, shared, times, each, PCIE),
         },
         micro * times * dp * job.seq_len,
     )

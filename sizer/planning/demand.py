@@ -140,8 +140,10 @@ class Demand:
             precision=how.step,
             attention=job.attention,
             checkpointing=layout.checkpointing,
+            offload=layout.offload,
         )
-        key = ("peak", micro, job.seq_len, job.precision, job.optimizer, job.attention, layout.checkpointing)
+        how_long = job.seq_len, job.precision, job.optimizer, job.attention
+        key = ("peak", micro, *how_long, layout.checkpointing, layout.offload)
         return self.once(
             key,
             lambda: int(

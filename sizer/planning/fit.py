@@ -17,8 +17,8 @@ from sizer.planning.layout import Layout, check
 if TYPE_CHECKING:
     from sizer.model import Model
 
-# Changes that give something up: more hardware, or less work.
-LAST_RESORTS = ("gpus", "accelerator", "seq_len", "batch_size")
+# Changes that give something up: more hardware, less work, or time.
+LAST_RESORTS = ("gpus", "accelerator", "seq_len", "batch_size", "offload")
 
 
 class Fit(Record):

@@ -15,7 +15,8 @@ from sizer.measures.cache_policies import POLICIES as CACHES
 from sizer.planning.demand import POLICIES, Demand
 from sizer.planning.hardware import Accelerator
 from sizer.planning.job import PRECISIONS, Job
-from sizer.planning.layout import Layout, sequences
+from sizer.planning.layout import Layout, in_flight, sequences
+from sizer.planning.offload import split
 from sizer.planning.overhead import overhead
 from sizer.planning.pieces import Stage
 from sizer.planning.weights import format_named
@@ -41,16 +42,26 @@ class Line(Record):
 class Held(Record):
     """What the heaviest rank holds, and what it may hold.
 
-    `place`: its stage. `cache_bytes_free`: what is left for a cache where one is kept.
+    `place`: its stage. `host`: bytes that are on the host, of at most `host_budget` where that is known.
     """
 
-    __slots__ = ("budget", "lines", "place", "stage")
+    __slots__ = ("budget", "host", "host_budget", "lines", "place", "stage")
 
-    def __init__(self, lines: Sequence[Line], budget: int, place: str, stage: Stage) -> None:
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        budget: int,
+        place: str,
+        stage: Stage,
+        host: int = 0,
+        host_budget: int | None = None,
+    ) -> None:
         self.lines = lines
         self.budget = budget
         self.place = place
         self.stage = stage
+        self.host = host
+        self.host_budget = host_budget
 
     @property
     def total(self) -> int:
@@ -59,8 +70,10 @@ class Held(Record):
 
     @property
     def left(self) -> int:
-        """What is left of the budget; negative where it is too little."""
-        return self.budget - self.total
+        """What is left of the budget; negative where it is too little, or the host's is."""
+        here = self.budget - self.total
+        there = 0 if self.host_budget is None else self.host_budget - self.host
+        return min(here, there) if there < 0 else here
 
     @property
     def fits(self) -> bool:
@@ -84,13 +97,17 @@ def held(demand: Demand, device: Accelerator, job: Job, layout: Layout) -> Held:
     job = settled(job, device)
     pieces = demand.pieces(job, layout)
     budget = int(device.usable_bytes * job.share)
-    whole = _trains if job.trains else _serves
     found = []
-    for stage in pieces.stages(layout.pp):
-        lines = [line for line in whole(demand, job, layout, stage, pieces.n_layers) if line.n_bytes]
+    for stage in pieces.stages(layout.pp, layout.vpp):
+        host = 0
+        if job.trains:
+            lines, host = _trains(demand, job, layout, stage, pieces.n_layers)
+        else:
+            lines = _serves(demand, job, layout, stage, pieces.n_layers)
         place = f"stage {stage.index}, {stage.layers} layers" if layout.pp > 1 else "every rank"
-        found.append(Held(lines, budget, place, stage))
-    return max(found, key=lambda one: one.total)
+        lines = [line for line in lines if line.n_bytes]
+        found.append(Held(lines, budget, place, stage, host, job.host_memory))
+    return max(found, key=lambda one: (min(one.left, 0) if one.host else 0, one.total))
 
 
 def settled(job: Job, device: Accelerator) -> Job:
@@ -169,7 +186,8 @@ def _cache_label(job: Job, layout: Layout) -> str:
     return "exact" if known else "estimate"
 
 
-def _trains(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: int) -> list[Line]:
+def _trains(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: int) -> tuple[list[Line], int]:
+    """The parts, and the bytes on the host."""
     how = PRECISIONS[job.precision]
     micro, times = sequences(job, layout)
     runtime, said = overhead(job, layout)
@@ -180,36 +198,47 @@ def _trains(demand: Demand, job: Job, layout: Layout, stage: Stage, n_layers: in
     weights, gradients, states = model_states(
         elements.dense, elements.expert, cost, zero=layout.zero, dp=dense, expert_dp=expert
     )
+    weights, gradients, states, host = split(
+        layout, weights, gradients, states, how.gradient * stage.largest.total
+    )
     gathered = 0
-    if layout.zero == 3 and dense > 1:
+    if layout.zero == 3 and (dense > 1 or layout.offload == "params"):
         layers = min(GATHERED_LAYERS, stage.layers)
         outside = demand.pieces(job, layout)
         table = max(outside.before.total, outside.behind.total)
         gathered = how.weight * max(stage.largest.total * layers, table)
     found = demand.kept(job, layout, micro)
-    # 1F1B: the first of pp stages has pp micro-batches under way, the last one.
-    in_flight = min(layout.pp - stage.index, times)
+    chunks = in_flight(layout, stage.index, times)
     active = found.on_rank(
-        tp=layout.tp, stage_layers=stage.layers, n_layers=n_layers, in_flight=in_flight, last=stage.last
+        tp=layout.tp,
+        stage_layers=stage.layers // layout.vpp,
+        n_layers=n_layers,
+        in_flight=chunks,
+        last=stage.last,
     )
     # Shared tensors are padded, each framework in its own way.
     whole = ["exact" if layout.zero < stage or dense == 1 else "estimate" for stage in (3, 2)]
     exact = "exact" if layout.gpus == 1 else "estimate"
-    kept = f"{micro} × {job.seq_len:,} tokens" + (f", {in_flight} under way" if in_flight > 1 else "")
+    kept = f"{micro} × {job.seq_len:,} tokens" + (f", {chunks} under way" if chunks > 1 else "")
+    if layout.vpp > 1:
+        kept += f", of {stage.layers // layout.vpp} layers each"
     label = "estimate"
-    if layout.gpus == 1 and times == 1 and found.exact and job.precision != "megatron":
+    known = found.exact and job.precision != "megatron" and layout.offload != "params"
+    if layout.gpus == 1 and times == 1 and known:
         # One rank runs the very step that is known op by op: what is alive beside the rest at its peak.
         active = demand.peak(job, layout, micro) - weights - gradients - states - demand.buffers
-        kept, label = f"{kept}, beside the rest at the peak of the step", "exact"
-    return [
+        active, kept = max(active, 0), f"{kept}, beside the rest at the peak of the step"
+        label = "exact" if layout.offload == "none" else "estimate"
+    lines = [
         Line("weights", weights, whole[0], job.precision),
-        Line("gradients", gradients, whole[1]),
+        Line("gradients", gradients, whole[1] if layout.offload in ("none", "optimizer") else "estimate"),
         Line("optimizer state", states, exact, job.optimizer),
         Line("gathered weights", gathered, "estimate", f"{GATHERED_LAYERS} layers, whole, while they run"),
         Line("buffers", demand.buffers, "exact"),
         Line("activations", active, label, kept),
         Line("runtime", runtime, "estimate", said),
     ]
+    return lines, host
 
 
 def model_states(

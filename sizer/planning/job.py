@@ -59,7 +59,8 @@ class Job(Record):
     `utilization`: the share of the memory that an engine takes. `batched_tokens`: those of one pass.
     `gpu_layers`: layers that llama.cpp keeps on the accelerator. `overhead`: bytes of the runtime,
     where the caller knows better than the estimate. `overlap`: the share of the traffic that hides
-    behind computing, of which only the caller knows.
+    behind computing, of which only the caller knows. `host_memory`: bytes of the host for each
+    accelerator; where they are known, a search looks at layouts that use them.
     """
 
     __slots__ = (
@@ -69,6 +70,7 @@ class Job(Record):
         "dtype",
         "engine",
         "gpu_layers",
+        "host_memory",
         "kv_dtype",
         "micro_batch",
         "mode",
@@ -98,6 +100,7 @@ class Job(Record):
         gpu_layers: int | None = None,
         overhead: int | None = None,
         overlap: float = 0.0,
+        host_memory: int | None = None,
     ) -> None:
         known_name("mode", mode, MODES)
         known_name("engine", engine, ENGINES)
@@ -119,6 +122,8 @@ class Job(Record):
             raise InvalidConfig(f"overhead = {overhead} bytes is negative")
         if not 0 <= overlap <= 1:
             raise InvalidConfig(f"overlap = {overlap} is not a share between 0 and 1")
+        if host_memory is not None and mode != "train":
+            raise InvalidConfig(f"host_memory = {host_memory} is of training, and mode = infer serves")
         if mode == "train" and engine != "none":
             raise InvalidConfig(f"engine = {engine} serves and mode = train trains; leave one out")
         self.mode = mode
@@ -136,6 +141,7 @@ class Job(Record):
         self.gpu_layers = gpu_layers
         self.overhead = overhead
         self.overlap = overlap
+        self.host_memory = host_memory
 
     @property
     def trains(self) -> bool:

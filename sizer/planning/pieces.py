@@ -85,7 +85,7 @@ class Pieces:
             for index in indices:
                 self.layers[offset + index] += found
         self._sums = list(accumulate(self.layers, initial=Elements()))
-        self._stages: dict[int, list[Stage]] = {}
+        self._stages: dict[tuple[int, int], list[Stage]] = {}
 
     def _outside(self, row: Row, leaf: Param, plan: Plan) -> None:
         found = _elements(row, leaf, plan, 1)
@@ -103,19 +103,29 @@ class Pieces:
         """Layers of all stacks."""
         return len(self.layers)
 
-    def stages(self, pp: int) -> list[Stage]:
-        """The stages that can be the heaviest: the first, one with most layers, and the last."""
-        if pp not in self._stages:
-            edges = stage_edges(self.n_layers, pp, self.stacks)
-            widest = max(range(pp), key=lambda i: (edges[i][1] - edges[i][0], -i))
-            self._stages[pp] = [self._stage(i, pp, *edges[i]) for i in sorted({0, widest, pp - 1})]
-        return self._stages[pp]
+    def stages(self, pp: int, chunks: int = 1) -> list[Stage]:
+        """The stages that can be the heaviest: the first, one with most layers, and the last.
 
-    def _stage(self, index: int, pp: int, start: int, end: int) -> Stage:
+        Of an interleaved pipeline each has so many chunks, dealt out in turn.
+        """
+        if (pp, chunks) not in self._stages:
+            if chunks > 1 and self.n_layers % (pp * chunks):
+                raise InvalidConfig(
+                    f"vpp = {chunks}: n_layers = {self.n_layers} is no multiple of pp · vpp = {pp * chunks}"
+                )
+            edges = stage_edges(self.n_layers, pp * chunks, self.stacks)
+            widest = max(range(pp), key=lambda i: (edges[i][1] - edges[i][0], -i))
+            dealt = {i: edges[i::pp] for i in sorted({0, widest, pp - 1})}
+            self._stages[pp, chunks] = [self._stage(i, pp, spans) for i, spans in dealt.items()]
+        return self._stages[pp, chunks]
+
+    def _stage(self, index: int, pp: int, spans: Sequence[tuple[int, int]]) -> Stage:
         first, last = index == 0, index == pp - 1
-        inside = Elements(*(b - a for a, b in zip(self._sums[start], self._sums[end], strict=True)))
-        for layers, found in self.shared:
-            if any(start <= layer < end for layer in layers):
+        inside = Elements()
+        for start, end in spans:
+            inside += Elements(*(b - a for a, b in zip(self._sums[start], self._sums[end], strict=True)))
+        for places, found in self.shared:
+            if any(start <= layer < end for layer in places for start, end in spans):
                 inside += found
         if first:
             inside += self.before
@@ -123,8 +133,9 @@ class Pieces:
             inside += self.behind
             if pp > 1:
                 inside += self.tied
-        largest = max(self.layers[start:end], key=lambda one: one.total, default=Elements())
-        return Stage(index, first, last, end - start, inside, largest)
+        layers = [layer for start, end in spans for layer in self.layers[start:end]]
+        largest = max(layers, key=lambda one: one.total, default=Elements())
+        return Stage(index, first, last, len(layers), inside, largest)
 
 
 def stage_edges(layers: int, pp: int, stacks: int = 1) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from sizer.planning.demand import Demand
 from sizer.planning.hardware import Accelerator
 from sizer.planning.held import Held, settled
 from sizer.planning.job import MOST_GPUS, Job, known_name
-from sizer.planning.layout import CHECKPOINTING, Layout
+from sizer.planning.layout import CHECKPOINTING, OFFLOADS, Layout
 from sizer.planning.search import MOST_OTHERS, Choice, Search, fewest, filled, most
 from sizer.planning.space import Choices, counts, least_gpus
 
@@ -103,6 +103,9 @@ def plan(
         raise InvalidConfig(f"zero = {chosen.zero} is no stage of ZeRO; the stages are 0, 1, 2 and 3")
     if chosen.checkpointing is not None:
         known_name("checkpointing", chosen.checkpointing, CHECKPOINTING)
+    if chosen.offload is not None:
+        known_name("thing to offload", chosen.offload, OFFLOADS)
+    check_size("vpp", chosen.vpp)
     demand = model if isinstance(model, Demand) else Demand(model)
     job = settled(job, device)
     _possible(job, chosen, gpus)
@@ -114,9 +117,11 @@ def plan(
         found = fewest(search, job, numbers)
     else:
         found = most(search, job, numbers[-1:], objective)
-    # Of a layout with several micro-batches the best is told of.
-    different = {(choice.layout, choice.job.dtype): choice for choice in reversed(found)}
-    shown = list(reversed(different.values()))[: MOST_OTHERS + 1]
+    # Of a layout with several micro-batches the best is told of, and of those that interleave.
+    different: dict[tuple[Layout, str], Choice] = {}
+    for choice in found:
+        different.setdefault((_kind(choice.layout), choice.job.dtype), choice)
+    shown = list(different.values())[: MOST_OTHERS + 1]
     if objective == "gpus":
         shown = [filled(search, job, choice) for choice in shown]
     best = shown[0] if shown else None
@@ -137,6 +142,10 @@ def plan(
     )
 
 
+def _kind(layout: Layout) -> Layout:
+    return layout._replace(vpp=min(layout.vpp, 2))
+
+
 def _possible(job: Job, fixed: Choices, gpus: int | None) -> None:
     """Refuse what no layout can meet."""
     product = 1
@@ -149,8 +158,8 @@ def _possible(job: Job, fixed: Choices, gpus: int | None) -> None:
     if gpus is not None and gpus % product:
         whole = f" = {product}" if len(text) > 1 else ""
         raise InvalidConfig(f"gpus = {gpus} is no multiple of {' · '.join(text)}{whole}")
-    for name, free in (("zero", None), ("cp", 1), ("checkpointing", None)):
-        if not job.trains and getattr(fixed, name) not in (None, free, 0, "none"):
+    for name, free in (("zero", 0), ("cp", 1), ("checkpointing", "none"), ("vpp", 1), ("offload", "none")):
+        if not job.trains and getattr(fixed, name) not in (None, free):
             raise InvalidConfig(f"{name} = {getattr(fixed, name)} is of training, and mode = infer serves")
     if fixed.zero is not None and fixed.zero >= 2 and (fixed.pp or 1) > 1:
         raise InvalidConfig(f"zero = {fixed.zero} and pp = {fixed.pp} contradict; use zero = 1 or pp = 1")

@@ -13,7 +13,7 @@ from sizer.planning.hardware import Accelerator
 from sizer.planning.held import Held, held
 from sizer.planning.job import MOST_BATCH, MOST_TOKENS, Job
 from sizer.planning.largest import largest_left
-from sizer.planning.layout import Layout
+from sizer.planning.layout import OFFLOADS, Layout, sequences
 from sizer.planning.space import Choices, layouts, micros
 
 # A search ends here, whatever is asked.
@@ -47,13 +47,13 @@ class Search:
         self.looked = self.fitted = 0
         self.reasons: Counter[str] = Counter()
         self.nearest: tuple[Layout, Held] | None = None
-        self.refused: set[tuple[int, int, int]] = set()
+        self.refused: set[tuple[int, int, int, int]] = set()
 
     def all(self, job: Job, gpus: int) -> Iterator[tuple[Job, Layout, Held]]:
         """Every layout of so many GPUs that goes with the model, with what its heaviest rank holds."""
         too_large: tuple[Layout, str] | None = None
         for one, layout in layouts(self.demand, self.device, job, gpus, self.fixed):
-            degrees = (layout.tp, layout.pp, layout.ep)
+            degrees = (layout.tp, layout.pp, layout.vpp, layout.ep)
             if degrees in self.refused or (layout, one.dtype) == too_large:
                 continue
             self.looked += 1
@@ -83,11 +83,12 @@ class Search:
         return Choice(job, layout, found, cost_of(self.demand, self.device, job, layout, found), value)
 
 
-def rank(choice: Choice) -> tuple[float, float, int, int, int]:
+def rank(choice: Choice) -> tuple[float, float, int, int, int, int, int]:
     """The cheapest a token first; among equals the least memory, then the simplest."""
     layout = choice.layout
     a_token = choice.cost.seconds / choice.cost.tokens
-    return a_token, choice.held.total, layout.pp, layout.tp, layout.zero
+    away = OFFLOADS.index(layout.offload)
+    return a_token, choice.held.total, layout.pp, layout.vpp, layout.tp, layout.zero, away
 
 
 def fewest(search: Search, job: Job, numbers: list[int]) -> list[Choice]:
@@ -111,6 +112,11 @@ def filled(search: Search, job: Job, best: Choice) -> Choice:
         if micro <= (best.job.micro_batch or 1):
             continue
         one = best.job._replace(micro_batch=micro)
+        try:
+            sequences(one, best.layout)
+        except InvalidConfig:
+            # Of an interleaved pipeline, too few passes.
+            break
         holds = held(search.demand, search.device, one, best.layout)
         if not holds.fits:
             break

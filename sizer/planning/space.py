@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from sizer.core.record import Record
 from sizer.core.tree import Param
@@ -11,7 +12,7 @@ from sizer.planning.demand import Demand
 from sizer.planning.hardware import Accelerator
 from sizer.planning.held import model_states
 from sizer.planning.job import PRECISIONS, Job
-from sizer.planning.layout import CHECKPOINTING, Layout
+from sizer.planning.layout import CHECKPOINTING, OFFLOADS, Layout, not_offloaded
 from sizer.planning.overhead import overhead
 from sizer.planning.weights import format_named
 
@@ -24,7 +25,7 @@ LEAST_TOKENS, MOST_MICRO = 1024, 64
 class Choices(Record):
     """What a caller has fixed of a layout; `None` where it is free. `formats`: of weights served."""
 
-    __slots__ = ("checkpointing", "cp", "dp", "ep", "formats", "pp", "tp", "zero")
+    __slots__ = ("checkpointing", "cp", "dp", "ep", "formats", "offload", "pp", "tp", "vpp", "zero")
 
     def __init__(
         self,
@@ -36,6 +37,8 @@ class Choices(Record):
         zero: int | None = None,
         checkpointing: str | None = None,
         formats: Sequence[str] = (),
+        vpp: int | None = None,
+        offload: str | None = None,
     ) -> None:
         self.tp = tp
         self.pp = pp
@@ -45,6 +48,8 @@ class Choices(Record):
         self.zero = zero
         self.checkpointing = checkpointing
         self.formats = tuple(formats)
+        self.vpp = vpp
+        self.offload = offload
 
 
 def node_of(device: Accelerator) -> int:
@@ -95,7 +100,8 @@ def layouts(
             for cp in _options(fixed.cp, _contexts(job, rest), rest):
                 dp = rest // cp
                 if fixed.dp in (None, dp):
-                    yield from _trained(job, tp, pp, cp, dp, n_experts, fixed)
+                    for layout in _stages(Layout(tp, pp, dp, cp), n_layers, fixed):
+                        yield from _trained(job, layout, n_experts, fixed)
 
 
 def _options(fixed: int | None, free: list[int], of: int) -> list[int]:
@@ -126,25 +132,51 @@ def _served(
             yield job._replace(dtype=dtype, kv_dtype=cache), Layout(tp, pp, dp, 1, ep)
 
 
-def _trained(
-    job: Job, tp: int, pp: int, cp: int, dp: int, n_experts: int, fixed: Choices
-) -> Iterator[tuple[Job, Layout]]:
+def _stages(layout: Layout, n_layers: int, fixed: Choices) -> Iterator[Layout]:
+    """Its pipeline as one chunk of layers a stage, and as every number of chunks that are alike."""
+    each, rest = divmod(n_layers, layout.pp)
+    chunks = divisors(each) if layout.pp > 1 and not rest else [1]
+    for vpp in chunks if fixed.vpp is None else [fixed.vpp]:
+        if vpp in chunks:
+            yield layout._replace(vpp=vpp)
+
+
+def _trained(job: Job, degrees: Layout, n_experts: int, fixed: Choices) -> Iterator[tuple[Job, Layout]]:
+    dp, cp, pp = degrees.dp, degrees.cp, degrees.pp
     batch = job.batch_size
     if batch is not None and batch % dp:
         return
     shared = [n for n in divisors(dp * cp) if n_experts and n_experts % n == 0] or [1]
     stages = [0] if dp * cp == 1 else [0, 1] if pp > 1 else [0, 1, 2, 3]
+    offloads = OFFLOADS if job.host_memory is not None else OFFLOADS[:1]
+    if fixed.offload is not None:
+        offloads = (fixed.offload,)
+    if dp * cp == 1 and pp == 1 and "params" in offloads:
+        # One rank keeps its weights on the host as stage 3 does.
+        stages = [0, 3]
     for ep in shared if fixed.ep is None else [fixed.ep]:
         if dp * cp % ep:
             continue
         for zero in stages if fixed.zero is None else [fixed.zero]:
             if zero not in stages:
                 continue
-            for checkpointing in CHECKPOINTING if fixed.checkpointing is None else [fixed.checkpointing]:
-                layout = Layout(tp, pp, dp, cp, ep, zero, checkpointing)
-                # Only where weights are gathered for each micro-batch does a larger one save anything.
-                for micro in micros(job, dp) if zero == 3 else micros(job, dp)[:1]:
+            some = CHECKPOINTING if fixed.checkpointing is None else (fixed.checkpointing,)
+            for checkpointing, offload in product(some, offloads):
+                layout = degrees._replace(ep=ep, zero=zero, checkpointing=checkpointing, offload=offload)
+                if not_offloaded(layout) or (dp * cp == 1 and zero and offload != "params"):
+                    continue
+                for micro in _at_once(job, layout):
                     yield job._replace(batch_size=batch or dp * micro * pp, micro_batch=micro), layout
+
+
+def _at_once(job: Job, layout: Layout) -> list[int]:
+    """Sequences of a rank at once that are looked at, ascending."""
+    found = micros(job, layout.dp)
+    if layout.vpp > 1 and job.batch_size is not None:
+        each = job.batch_size // layout.dp
+        found = [micro for micro in found if each // micro % layout.pp == 0]
+    # A larger one saves something only where weights are gathered, or gradients sent, for each.
+    return found if layout.zero == 3 or layout.offload == "gradients" else found[:1]
 
 
 def micros(job: Job, dp: int) -> list[int]:
@@ -178,6 +210,9 @@ def least_gpus(demand: Demand, device: Accelerator, job: Job, fixed: Choices) ->
     if job.trains:
         how = PRECISIONS[job.precision]
         needed = sum(model_states(total, 0, (how.weight, how.gradient, demand.optimizer(job)), zero=0, dp=1))
+        if fixed.offload not in (None, "none") or job.host_memory is not None:
+            # What is on the host, all of it or as much as there is room for, is on no accelerator.
+            room = needed if job.host_memory is None else room + job.host_memory
     else:
         elements = demand.pieces(job, Layout()).stages(1)[0].elements
         needed = min(

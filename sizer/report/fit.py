@@ -17,6 +17,7 @@ from sizer.report.planning import (
     held_record,
     job_of,
     layout_record,
+    on_host,
     rank_table,
     several,
     size,
@@ -37,6 +38,8 @@ def report(
     ep: int | None = None,
     zero: int | None = None,
     checkpointing: str | None = None,
+    vpp: int | None = None,
+    offload: str | None = None,
     unit: str = "auto",
     explain: bool = False,
     **values: Any,
@@ -55,6 +58,8 @@ def report(
         ep=ep,
         zero=zero or 0,
         checkpointing=checkpointing or "none",
+        vpp=1 if vpp is None else vpp,
+        offload=offload or "none",
     )
     found = fit(model, device, job, layout)
     said = warnings(model, job.seq_len)
@@ -116,7 +121,8 @@ def _below(found: Fit, unit: str) -> list[str]:
         f"total   {size(held.total, unit)}",
         f"budget  {size(held.budget, unit)}"
         + (f"  ({found.job.share:g} of what is usable)" if found.job.share < 1 else ""),
-        f"left    {size(held.left, unit)}",
+        f"left    {size(held.budget - held.total, unit)}",
+        *filter(None, [on_host(held, unit)]),
     ]
     room = found.room
     if room is not None and room.sequences is not None:
@@ -133,8 +139,10 @@ def _below(found: Fit, unit: str) -> list[str]:
     if not found.changes:
         lines.append("no single change makes it fit; sizer plan looks at all layouts")
     width = max((len(change.text) for change in found.changes), default=0)
+    short = "GiB" if unit == "auto" else unit
     return lines + [
-        f"  {change.text:<{width}}  {size(change.held.total, 'GiB' if unit == 'auto' else unit)} a rank"
+        f"  {change.text:<{width}}  {size(change.held.total, short)} a rank"
+        + (f", {size(change.held.host, short)} on its host" if change.held.host else "")
         for change in found.changes
     ]
 

@@ -25,6 +25,7 @@ from sizer.report.planning import (
     held_record,
     job_of,
     layout_record,
+    on_host,
     rank_table,
     several,
     size,
@@ -47,6 +48,8 @@ def report(
     ep: int | None = None,
     zero: int | None = None,
     checkpointing: str | None = None,
+    vpp: int | None = None,
+    offload: str | None = None,
     dtype: str | Iterable[str] | None = None,
     unit: str = "auto",
     explain: bool = False,
@@ -60,7 +63,7 @@ def report(
     job = job_of(model, dtype=formats[0] if formats else None, **values)
     for name in formats[1:]:
         job_of(model, dtype=name)
-    fixed = Choices(tp, pp, dp, cp, ep, zero, checkpointing, formats)
+    fixed = Choices(tp, pp, dp, cp, ep, zero, checkpointing, formats, vpp, offload)
     demand = Demand(model)
     found = plan(demand, device, job, gpus=gpus, max_gpus=max_gpus, objective=objective, fixed=fixed)
     best = found.best
@@ -76,6 +79,7 @@ def report(
             return View(below=[first, *_nothing(found, changes, unit)], notes=notes(model, taken))
         lines = [f"best: {best.layout} on {several(best.layout.gpus, 'GPU')}, {_job(best)}"]
         lines += [f"rank holds {size(best.held.total, unit)} of {size(best.held.budget, unit)}"]
+        lines += filter(None, [on_host(best.held, unit)])
         lines += _room(demand, best)
         if explain:
             lines += ["", *_explained(best, unit), "", *(f"- {line}" for line in taken)]

@@ -73,6 +73,8 @@ def layout_record(layout: Layout) -> dict[str, Any]:
         "ep": layout.ep,
         "zero": layout.zero,
         "checkpointing": layout.checkpointing,
+        "vpp": layout.vpp,
+        "offload": layout.offload,
     }
 
 
@@ -87,7 +89,16 @@ def held_record(held: Held) -> dict[str, Any]:
         "total_bytes": held.total,
         "budget_bytes": held.budget,
         "left_bytes": held.left,
+        "host_bytes": held.host,
     }
+
+
+def on_host(held: Held, unit: str) -> str:
+    """What a rank has on the host; nothing where that is nothing."""
+    if not held.host:
+        return ""
+    most = "" if held.host_budget is None else f" of {size(held.host_budget, unit)}"
+    return f"on the host {size(held.host, unit)}{most} for each rank"
 
 
 def cost_record(cost: Cost) -> dict[str, Any]:
@@ -127,8 +138,18 @@ def assumptions(model: Model, device: Accelerator, job: Job, layout: Layout) -> 
                 "gradients stay while activations are there; activations are a part in tp of what one rank "
                 "keeps (sequence parallelism, Korthikanti et al. 2022), from a run of the step"
             )
-        if layout.pp > 1:
+        if layout.vpp > 1:
+            notes.append(
+                "interleaved 1F1B (Narayanan et al. 2021): the first stage keeps 1 + (pp − 1) / (pp · vpp) "
+                "of what pp micro-batches keep in it, waits a part in vpp, and sends vpp times as much"
+            )
+        elif layout.pp > 1:
             notes.append("1F1B pipeline: the first stage has pp micro-batches under way")
+        if layout.offload != "none":
+            notes.append(
+                f"offload {layout.offload} (Ren et al. 2021): PCI Express 4.0 ×16, 32 GB/s each "
+                "way, and 51.2 GB/s of the host's memory for each accelerator (DDR4-3200) are assumed"
+            )
         if layout.ep > 1:
             notes.append("every expert gets as many tokens as any other")
         if layout.zero == 3:

@@ -43,6 +43,7 @@ def models() -> Iterator[tuple[str, Demand]]:
             sizer.load("mixtral-8x7b", n_layers=4, d_model=512, d_ff=1024, n_heads=8, n_kv_heads=4, d_head=64)
         ),
     )
+    yield "deep", Demand(sizer.load("llama-3.2-1b", n_layers=16, d_model=1024, d_ff=3072))
     yield "gpt2", Demand(sizer.load("gpt2-small", n_layers=4))
 
 
@@ -61,17 +62,20 @@ def enumerated(
         if job.trains:
             if cp not in (1, 2, 4, 8, 16) or (cp > 1 and cp > job.seq_len // 1024):
                 continue
-            options = product(degrees, range(4), ("none", "full"), (1, 2, 4, 8, 16, 32, 64))
+            chunks = [n for n in range(1, n_layers + 1) if n_layers % (pp * n) == 0] if pp > 1 else [1]
+            away = ["none", *(("optimizer", "gradients", "params") if job.host_memory else ())]
+            sizes = (1, 2, 4, 8, 16, 32, 64)
+            options = product(degrees, range(4), ("none", "full"), sizes, chunks or [1], away)
         else:
             if cp > 1:
                 continue
-            options = product((1, tp * dp), (0,), ("none",), (0,))
-        for ep, zero, checkpointing, micro in set(options):
+            options = product((1, tp * dp), (0,), ("none",), (0,), [1], ["none"])
+        for ep, zero, checkpointing, micro, vpp, offload in set(options):
             if ep > 1 and (not experts or ep > experts or (job.trains and experts % ep)):
                 continue
-            if zero and dp * cp == 1:
+            if zero and dp * cp == 1 and offload != "params":
                 continue
-            layout = Layout(tp, pp, dp, cp, ep, zero, checkpointing)
+            layout = Layout(tp, pp, dp, cp, ep, zero, checkpointing, vpp, offload)
             one = job
             if job.trains:
                 batch = job.batch_size
@@ -97,6 +101,13 @@ CASES = [
     ("moe", Job("train", 8, 2048), 1.4, 8),
     ("moe", Job("infer", 4, 4096), 0.1, 8),
     ("gpt2", Job("train", 8, 1024), 1.0, 4),
+    ("dense", Job("train", 16, 4096, host_memory=2 * GIB), 0.9, 8),
+    ("dense", Job("train", 16, 2048, host_memory=4 * GIB), 0.65, 4),
+    ("dense", Job("train", 8, 2048, host_memory=GIB // 2), 0.9, 8),
+    ("moe", Job("train", 8, 2048, host_memory=2 * GIB), 0.5, 8),
+    ("gpt2", Job("train", 8, 1024, host_memory=GIB), 0.4, 4),
+    # Few micro-batches and no room for whole weights: stages wait less where they interleave.
+    ("deep", Job("train", 4, 1024), 2.0, 4),
     ("gpt2", Job("infer", 2, 1024, engine="vllm", overhead=0, batched_tokens=512), 0.2, 4),
 ]
 
