@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.oracles.runs import MOST_PARAMS, explained, inputs, ready
-from sizer.oracles.torch import _import_torch
+from sizer.oracles.torch import import_torch
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -24,7 +24,7 @@ def measure(
 
     A small module runs on the CPU, and a large one on the meta device, where no kernel is fused.
     """
-    torch = _import_torch()
+    torch = import_torch()
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
