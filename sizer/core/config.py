@@ -109,11 +109,14 @@ class Config:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
 
-    def derive_quotient(self, name: str, over: str, under: str) -> None:
-        """Set a size that was not given to the exact quotient of two others: `d_head`, as a rule."""
+    def derive_quotient(self, name: str, over: str, under: str, *, fix: str = "") -> None:
+        """Set a size that was not given to the exact quotient of two others: `d_head`, as a rule.
+
+        `fix`: what else to do where they do not divide, for the message.
+        """
         if getattr(self, name) is None:
-            sizes, names = (getattr(self, over), getattr(self, under)), f"{over} / {under}"
-            self.derive(**{name: divide(*sizes, names=names, fix=f"set {name}")})
+            sizes = getattr(self, over), getattr(self, under)
+            self.derive(**{name: divide(*sizes, names=f"{over} / {under}", fix=fix)})
 
 
 # An annotation as a file with postponed annotations has it, and as a notebook has it.

@@ -264,9 +264,9 @@ def sweep(
     >>> for row in next(chunks).records():
     ...     print(row["n_layers"], row["d_model"], row["params"], row["error"])
     12 768 124439808 None
-    12 770 None d_model = 770 is not a multiple of n_heads = 12; use d_model = 768 or 780, or set d_head
+    12 770 None d_model = 770 is not a multiple of n_heads = 12; use d_model = 768 or 780
     24 768 209494272 None
-    24 770 None d_model = 770 is not a multiple of n_heads = 12; use d_model = 768 or 780, or set d_head
+    24 770 None d_model = 770 is not a multiple of n_heads = 12; use d_model = 768 or 780
     """
     return Sweep(model, axes, what, **options).chunks()
 
