@@ -58,6 +58,15 @@ def in_unit(number: int, unit: str) -> str:
     return f"{number / scales[unit]:,.3f} {unit}"
 
 
+def both(number: int, unit: str = "auto") -> str:
+    """Bytes in one unit, or with "auto" in decimal and binary ones side by side.
+
+    >>> both(2**30), both(2**30, "MiB")
+    ('1.07 GB, 1.00 GiB', '1,024.000 MiB')
+    """
+    return in_unit(number, unit) if unit != "auto" else f"{size(number)}, {size(number, binary=True)}"
+
+
 def parse_bytes(text: str) -> int | None:
     """Bytes of a text such as `40GiB`, `24 GB` or `1000`; nothing where it is none.
 

@@ -43,6 +43,8 @@ MISTAKES = [
     (["count", "pointer.json"], ["pointer.json is a Git LFS pointer", "548,105,171 bytes", "git lfs pull"]),
     (["count", "cloned"], ["cloned/model.safetensors is a Git LFS pointer", "git lfs pull"]),
     (["count", "half.json"], ["no model_type", "of nanoGPT it lacks n_embd"]),
+    (["memory", "t5-small"], ["t5-small: what t5 keeps", "not described yet"]),
+    (["memory", "gpt2", "--class", "GPT2Model"], ["a training step needs a loss", "causal or masked"]),
     (["count", "gpt2", "--format", "word"], ["no table format named 'word'", "json, csv, markdown"]),
 ]
 

@@ -81,10 +81,16 @@ def printed(command: str, run: Run, folder: Path) -> str:
 def _run(*words: str) -> tuple[int, str, str]:
     from sizer.cli import main
 
-    out, err = io.StringIO(), io.StringIO()
+    # Streams over bytes, as those of a process: a long answer is written to the bytes below.
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(list(words))
-    return code, out.getvalue(), err.getvalue()
+    return code, *(_text(stream) for stream in (out, err))
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def renewed(path: Path) -> str:

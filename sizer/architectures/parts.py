@@ -55,17 +55,6 @@ def part_of(hf: HFConfig) -> Part:
     return Part(reading.architecture, reading.given)
 
 
-def renamed(module: Module, names: Mapping[str, str]) -> Module:
-    """The same tree with some of its modules and tensors under other names; ties are not followed."""
-    children = tuple(
-        renamed(child, names)
-        if isinstance(child, Module)
-        else child._replace(name=names.get(child.name, child.name))
-        for child in module.children
-    )
-    return module._replace(name=names.get(module.name, module.name), children=children)
-
-
 def inside(name: str, module: Module) -> Module:
     """A whole model as a module of that name."""
     return Module(name, (placed(module, f"{name}."),))

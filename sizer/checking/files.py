@@ -9,6 +9,7 @@ from typing import Any
 from sizer.checking.entries import Entry, entry_of
 from sizer.core.record import Record
 from sizer.errors import BadInput, SizerError, UnknownName, clip, shown
+from sizer.sources.checkpoints.files import no_file
 from sizer.sources.config_text import read_text
 
 NAMES = ("sizer.toml", "pyproject.toml")
@@ -73,7 +74,7 @@ def find(path: str | None = None) -> str:
         if os.path.isdir(path):
             return _in_folder(path) or _nothing(path)
         if not os.path.exists(path):
-            raise BadInput(f"there is no file {clip(path)!r}")
+            raise no_file(path)
         return path
     folder = os.getcwd()
     while True:

@@ -2,15 +2,16 @@
 
 A configuration is a frozen dataclass of an architecture's sizes and switches.
 Its `__post_init__` checks them and derives the sizes that were not given, so that a builder
-never divides. What was given is kept apart (`Spec.given`), so that a change of one size, or its
+never divides. What was given is kept apart (`Model.given`), so that a change of one size, or its
 replacement by a symbol, derives the others anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from functools import cache
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from sizer.core.dims import MAX_SIZE, Dim, divide, is_array
 from sizer.core.poly import Poly, symbol
@@ -18,8 +19,9 @@ from sizer.errors import InvalidConfig
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Config")
+F = TypeVar("F", bound=Callable[..., Any])
 
-# One concept, one word, one letter: the table of docs/design.md.
+# One concept, one word, one letter: docs/conventions.md.
 LETTERS = {
     "d_model": "D",
     "n_layers": "L",
@@ -107,24 +109,32 @@ class Config:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
 
-    def derive_quotient(self, name: str, over: str, under: str) -> None:
-        """Set a size that was not given to the exact quotient of two others: `d_head`, as a rule."""
+    def derive_quotient(self, name: str, over: str, under: str, *, fix: str = "") -> None:
+        """Set a size that was not given to the exact quotient of two others: `d_head`, as a rule.
+
+        `fix`: what else to do where they do not divide, for the message.
+        """
         if getattr(self, name) is None:
-            self.derive(
-                **{name: divide(getattr(self, over), getattr(self, under), names=f"{over} / {under}")}
-            )
+            sizes = getattr(self, over), getattr(self, under)
+            self.derive(**{name: divide(*sizes, names=f"{over} / {under}", fix=fix)})
 
 
-_SIZES: dict[type, list[str]] = {}
 # An annotation as a file with postponed annotations has it, and as a notebook has it.
 _DIM = ("Dim", "typing.Any", "typing.Optional[typing.Any")
 
 
+def once(function: F) -> F:
+    """Keep what a function answers for a class of configurations.
+
+    `functools.cache` does it; its type asks for a hash, and mypy takes that of a class for its instances'.
+    """
+    return cast(F, cache(function))
+
+
+@once
 def size_names(config: type[Config]) -> list[str]:
     """The fields of a configuration that are sizes."""
-    if config not in _SIZES:
-        _SIZES[config] = [f.name for f in fields(config) if str(f.type).startswith(_DIM)]
-    return _SIZES[config]
+    return [f.name for f in fields(config) if str(f.type).startswith(_DIM)]
 
 
 def letter(config: type[Config], name: str) -> str:

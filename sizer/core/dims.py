@@ -23,11 +23,6 @@ MAX_SIZE = 10**15
 MAX_LAYERS = 100_000
 
 
-def is_number(size: Dim) -> bool:
-    """Whether a size is a plain integer, so that rules on its value can be checked."""
-    return isinstance(size, int)
-
-
 def is_array(size: Dim) -> bool:
     """Whether a size is a numpy array, one entry a model of a sweep."""
     return hasattr(size, "dtype")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sizer.dtypes import bits
 from sizer.errors import UnknownName
 from sizer.oracles.runs import explained, inputs, over_cache, ready
-from sizer.oracles.torch import _import_torch
+from sizer.oracles.torch import import_torch
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -32,7 +32,7 @@ def measure(
     The last `steps` of the tokens are decoded one at a time. `stored` counts whole storages, and
     `logical` the tensors in them; both without the integers that a cache keeps for itself.
     """
-    torch = _import_torch()
+    torch = import_torch()
     if policy not in ("transformers", "static"):
         raise UnknownName("cache of transformers", policy, ("transformers", "static"))
     bits(dtype)

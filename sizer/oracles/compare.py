@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 from sizer.measures.tensors import Tensor
@@ -81,15 +82,17 @@ def _twice(ours: list[Tensor], theirs: list[Found]) -> list[Difference]:
 def _names(ours: list[Tensor], theirs: list[Found]) -> list[Difference]:
     mine, other = {t.name: t for t in ours}, {t.name: t for t in theirs}
     differences = [
-        Difference("missing here", name, "–", _shape(other[name].shape)) for name in other if name not in mine
+        Difference("missing here", name, "–", shape_text(other[name].shape))
+        for name in other
+        if name not in mine
     ]
     for name, tensor in mine.items():
         if name not in other:
-            differences.append(Difference("only here", name, _shape(tensor.shape), "–"))
+            differences.append(Difference("only here", name, shape_text(tensor.shape), "–"))
             continue
         found = other[name]
         if tuple(tensor.shape) != found.shape:
-            differences.append(Difference("shape", name, _shape(tensor.shape), _shape(found.shape)))
+            differences.append(Difference("shape", name, shape_text(tensor.shape), shape_text(found.shape)))
         if tensor.kind != found.kind:
             differences.append(Difference("kind", name, tensor.kind, found.kind))
         elif tensor.trainable != found.trainable and tensor.kind == "param":
@@ -123,7 +126,7 @@ def _totals(tensors: Iterable[Tensor | Found]) -> dict[str, int]:
     totals: dict[str, int] = {}
     for tensor in tensors:
         if tensor.tied_to is None:
-            totals[tensor.kind] = totals.get(tensor.kind, 0) + _numel(tensor.shape)
+            totals[tensor.kind] = totals.get(tensor.kind, 0) + prod(tensor.shape)
     return totals
 
 
@@ -133,11 +136,11 @@ def _components(ours: list[Tensor], theirs: list[Found]) -> list[Difference]:
     other: dict[str, int] = {}
     for tensor in ours:
         if tensor.tied_to is None and tensor.kind == "param":
-            mine[tensor.component] = mine.get(tensor.component, 0) + _numel(tensor.shape)
+            mine[tensor.component] = mine.get(tensor.component, 0) + prod(tensor.shape)
     for found in theirs:
         if found.tied_to is None and found.kind == "param":
             name = component.get(found.name, "unknown here")
-            other[name] = other.get(name, 0) + _numel(found.shape)
+            other[name] = other.get(name, 0) + prod(found.shape)
     return _differing(mine, other)
 
 
@@ -149,12 +152,6 @@ def _differing(mine: Mapping[str, int], other: Mapping[str, int]) -> list[Differ
     ]
 
 
-def _numel(shape: Iterable[int]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product
-
-
-def _shape(shape: Iterable[int]) -> str:
+def shape_text(shape: Iterable[int]) -> str:
+    """A shape as it is written: `[2048, 768]`."""
     return f"[{', '.join(map(str, shape))}]"

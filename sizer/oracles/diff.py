@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from sizer.core.record import Record
 from sizer.errors import UnknownName
 from sizer.measures.tensors import OLD_MASKS
-from sizer.oracles.compare import LEVELS
+from sizer.oracles.compare import LEVELS, shape_text
 from sizer.oracles.naming import folded, matched
 from sizer.oracles.sides import Item, Side
 
@@ -88,14 +89,7 @@ def _pair(left: int, right: int) -> tuple[str, str]:
 
 
 def _total(items: Iterable[Item]) -> int:
-    return sum(_numel(i.shape) for i in items if i.kind == "param" and i.tied_to is None)
-
-
-def _numel(shape: Iterable[int]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product
+    return sum(prod(i.shape) for i in items if i.kind == "param" and i.tied_to is None)
 
 
 def _without_lone_buffers(
@@ -130,7 +124,7 @@ def _by_name(
             if not across.complete:
                 unknown += 1
                 continue
-            shape = _shape(item.shape)
+            shape = shape_text(item.shape)
             yield (word, name, shape, "–") if word == "only in A" else (word, name, "–", shape)
     if unknown:
         remarks.append(f"{unknown:,} tensors are not known of the side whose files are missing")
@@ -140,7 +134,7 @@ def _by_name(
         if found is None:
             continue
         if item.shape != found.shape:
-            yield "shape", name, _shape(item.shape), _shape(found.shape)
+            yield "shape", name, shape_text(item.shape), shape_text(found.shape)
         if item.dtype and found.dtype and item.dtype != found.dtype:
             yield "dtype", name, item.dtype, found.dtype
         # A file does not say what is learned: that is told by names alone.
@@ -157,10 +151,6 @@ def _tie(item: Item) -> str:
     return f"is {item.tied_to}" if item.tied_to is not None else "stored apart"
 
 
-def _shape(shape: Iterable[int]) -> str:
-    return f"[{', '.join(map(str, shape))}]"
-
-
 def _by_component(ours: list[Item], theirs: list[Item]) -> Iterator[Line]:
     """Sums by component; a tensor of both sides is of the component that the first side says."""
     component = {i.name: i.component for i in ours}
@@ -169,7 +159,7 @@ def _by_component(ours: list[Item], theirs: list[Item]) -> Iterator[Line]:
         for item in items:
             if item.kind == "param" and item.tied_to is None:
                 name = component.get(item.name, item.component)
-                found[name] = found.get(name, 0) + _numel(item.shape)
+                found[name] = found.get(name, 0) + prod(item.shape)
     for name in {**sums[0], **sums[1]}:
         pair = sums[0].get(name, 0), sums[1].get(name, 0)
         if pair[0] != pair[1]:

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from sizer.errors import BadInput, MissingExtra, UnknownName, clip, shown
+from sizer.errors import BadInput, UnknownName, clip, shown
+from sizer.oracles.torch import import_torch
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
@@ -36,7 +37,7 @@ def module_of(name: str, *, folder: str = "", arguments: Mapping[str, Any] | Non
     """
     if not is_factory(name):
         raise BadInput(f"{clip(name)!r} is no factory; write it as package.module:function")
-    torch = _torch()
+    torch = import_torch("a factory of a module")
     given = dict(arguments or {})
     with _found_in(folder or os.getcwd()):
         made = _attribute(name)
@@ -51,14 +52,6 @@ def module_of(name: str, *, folder: str = "", arguments: Mapping[str, Any] | Non
     if not isinstance(made, torch.nn.Module):
         raise BadInput(f"{name} makes {_a(made)}, and not a torch.nn.Module")
     return made
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("torch", "a factory of a module") from None
-    return torch
 
 
 def _attribute(name: str) -> Any:

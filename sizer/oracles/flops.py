@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sizer.oracles.runs import MOST_PARAMS, explained, inputs, over_cache, ready
-from sizer.oracles.torch import _import_torch
+from sizer.oracles.torch import import_torch
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -29,7 +29,7 @@ def measure(
 
     A small module runs on the CPU, and a large one on the meta device, where no kernel is fused.
     """
-    torch = _import_torch()
+    torch = import_torch()
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 

@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from typing import Any, NamedTuple
 
-from sizer.errors import MissingExtra
+from sizer.oracles.torch import import_torch
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "autocast": "float32"}
 
@@ -33,7 +33,7 @@ def measure(
     foreach: bool = False,
 ) -> Measured:
     """One step of AdamW of a module of transformers, after one that made the optimizer's state."""
-    torch = _import_torch()
+    torch = import_torch("measuring a training step")
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
@@ -113,11 +113,3 @@ def _saved(torch: Any, module: Any, forward: Any) -> tuple[Counter[Any], int]:
         out = forward()
     del out
     return found, sum(storage.nbytes() for storage in storages.values())
-
-
-def _import_torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("torch", "measuring a training step") from None
-    return torch

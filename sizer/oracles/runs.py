@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from sizer.errors import BadInput, SizerError
-from sizer.oracles.torch import _import_torch, build
+from sizer.oracles.torch import build, import_torch
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -17,7 +17,7 @@ MOST_PARAMS = 200_000_000
 
 def ready(model: Model, *, attention: str = "eager", real: bool = False, train: bool = False) -> Any:
     """The module of a model, on the meta device or with real weights on the CPU."""
-    torch = _import_torch()
+    torch = import_torch()
     module = build(model)
     if not hasattr(module, "config"):
         raise BadInput(f"{model.name}: its module cannot be run by itself, so nothing can be measured")
@@ -43,7 +43,7 @@ def ready(model: Model, *, attention: str = "eager", real: bool = False, train: 
 
 def inputs(model: Model, module: Any, batch: int, tokens: int, encoder: int | None = None) -> dict[str, Any]:
     """Token numbers for a forward pass; both sequences of an encoder-decoder."""
-    torch = _import_torch()
+    torch = import_torch()
     device = next(module.parameters()).device
 
     def ids(length: int) -> Any:
@@ -58,7 +58,7 @@ def over_cache(module: Any, given: dict[str, Any], tokens: int, **rest: Any) -> 
     """Run a pass over the next tokens of a sequence, and give back what the next one reads."""
     if not tokens:
         return given
-    torch = _import_torch()
+    torch = import_torch()
     key = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
     ids = torch.ones((given[key].shape[0], tokens), dtype=torch.long, device=given[key].device)
     output = module(**{**given, key: ids}, use_cache=True, **rest)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.errors import BadInput
 from sizer.oracles.runs import explained
-from sizer.oracles.torch import _import_torch, build
+from sizer.oracles.torch import build, import_torch
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def measure(model: Model, *, framework: str = "fsdp2", ranks: int = 8) -> list[int]:
     """Elements that each rank holds, on the meta device, in a process group that never talks."""
-    _import_torch()
+    import_torch()
     if framework not in ("fsdp2", "dtensor"):
         raise BadInput(f"framework = {framework} cannot be measured here; fsdp2 and dtensor can")
     with explained(model, "its shards"), warnings.catch_warnings():

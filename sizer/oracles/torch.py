@@ -35,7 +35,7 @@ def build(model: Model) -> Any:
             f"{model.name}: no public torch module is known for the architecture {model.architecture!r}, "
             "so there is nothing to compare with"
         )
-    torch = _import_torch()
+    torch = import_torch()
     with torch.device("meta"):
         if model.hf_config is not None:
             return transformers_module(model.hf_config, model.hf_class)
@@ -44,7 +44,7 @@ def build(model: Model) -> Any:
 
 def real(model: Model) -> Any:
     """The module with weights of its own, to run: keep it small. Nothing drops out."""
-    torch = _import_torch()
+    torch = import_torch()
     if model.architecture not in REFERENCES:
         raise BadInput(f"{model.name}: no public torch module is known for {model.architecture!r}")
     module = REFERENCES[model.architecture](model.config)
@@ -56,7 +56,7 @@ def real(model: Model) -> Any:
 
 def transformers_module(values: dict[str, Any], cls: str) -> Any:
     """The class of transformers, from the contents of a `config.json`."""
-    transformers = _import_transformers()
+    transformers = import_transformers()
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if values["model_type"] not in CONFIG_MAPPING:
@@ -64,7 +64,7 @@ def transformers_module(values: dict[str, Any], cls: str) -> Any:
             f"{values['model_type']} models run on code of their own repository, which sizer never runs, "
             "so there is no torch module to compare with"
         )
-    config = _configured(CONFIG_MAPPING[values["model_type"]], values, values["model_type"])
+    config = configured(CONFIG_MAPPING[values["model_type"]], values, values["model_type"])
     found = getattr(transformers, cls, None)
     if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
         raise NoModule(f"{cls} is no class of transformers, so there is no torch module to compare with")
@@ -85,7 +85,7 @@ def built(kind: Any, config: Any) -> Any:
 
 def build_from_config(values: Mapping[str, Any], cls: str | None, name: str) -> Any:
     """The module that a `config.json` names, whether or not sizer describes its architecture."""
-    torch, transformers = _import_torch(), _import_transformers()
+    torch, transformers = import_torch(), import_transformers()
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     model_type = values.get("model_type")
@@ -93,7 +93,7 @@ def build_from_config(values: Mapping[str, Any], cls: str | None, name: str) -> 
         raise UnknownName("model type", str(model_type), CONFIG_MAPPING, hint="in transformers")
     named = values.get("architectures")
     wanted = cls or (named[0] if isinstance(named, list) and named else None)
-    config = _configured(CONFIG_MAPPING[model_type], values, name)
+    config = configured(CONFIG_MAPPING[model_type], values, name)
     found = getattr(transformers, str(wanted), None) if wanted else None
     if wanted and not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
         raise UnknownName("class", str(wanted), (), hint="in transformers")
@@ -104,7 +104,7 @@ def build_from_config(values: Mapping[str, Any], cls: str | None, name: str) -> 
         raise BadInput(f"{name}: transformers cannot build {wanted or model_type}: {clip(error)}") from None
 
 
-def _configured(kind: Any, values: Mapping[str, Any], name: str) -> Any:
+def configured(kind: Any, values: Mapping[str, Any], name: str) -> Any:
     """A configuration of transformers, or its refusal in one line."""
     try:
         return kind.from_dict(_inert(dict(values)))
@@ -131,7 +131,7 @@ def _inert(value: Any) -> Any:
 
 def versions() -> dict[str, str]:
     """The versions that a comparison was made with."""
-    torch, transformers = _import_torch(), _import_transformers()
+    torch, transformers = import_torch(), import_transformers()
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "torch": torch.__version__,
@@ -139,16 +139,16 @@ def versions() -> dict[str, str]:
     }
 
 
-def _import_torch() -> Any:
-    """torch, which is imported only where it is asked for."""
+def import_torch(purpose: str = "building the real module") -> Any:
+    """torch, which is imported only where it is asked for; `purpose`: what needs it."""
     try:
         import torch
     except ImportError:
-        raise MissingExtra("torch", "building the real module") from None
+        raise MissingExtra("torch", purpose) from None
     return torch
 
 
-def _import_transformers() -> Any:
+def import_transformers() -> Any:
     """transformers, offline and quiet.
 
     It learns on import that it is offline; whoever asks a hub in this process on purpose still can.
@@ -171,7 +171,7 @@ def _gpt2(c: Any) -> Any:
         raise NoModule(
             "transformers' GPT-2 always has its biases, so there is nothing to compare this variant with"
         )
-    transformers = _import_transformers()
+    transformers = import_transformers()
     config = transformers.GPT2Config(
         vocab_size=c.vocab_size,
         n_positions=c.n_ctx,
@@ -185,7 +185,7 @@ def _gpt2(c: Any) -> Any:
 
 
 def _llama(c: Any) -> Any:
-    transformers = _import_transformers()
+    transformers = import_transformers()
     config = transformers.LlamaConfig(
         vocab_size=c.vocab_size,
         hidden_size=c.d_model,
@@ -202,7 +202,7 @@ def _llama(c: Any) -> Any:
 
 
 def _bert(c: Any) -> Any:
-    transformers = _import_transformers()
+    transformers = import_transformers()
     config = transformers.BertConfig(
         vocab_size=c.vocab_size,
         hidden_size=c.d_model,
@@ -228,7 +228,7 @@ def _bert(c: Any) -> Any:
 
 
 def _t5(c: Any) -> Any:
-    transformers = _import_transformers()
+    transformers = import_transformers()
     config = transformers.T5Config(
         vocab_size=c.vocab_size,
         d_model=c.d_model,

@@ -73,13 +73,13 @@ def text_types() -> Iterator[tuple[str, str]]:
 
 def default_config(model_type: str, cls: str) -> dict[str, Any]:
     """The `config.json` that transformers writes for a model type of which nothing else is said."""
-    from sizer.oracles.torch import _configured, _import_transformers
+    from sizer.oracles.torch import configured, import_transformers
 
-    transformers = _import_transformers()
+    transformers = import_transformers()
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     needed = {**NEEDED.get(model_type, {}), **NEEDED.get(cls, {})}
-    config = _configured(CONFIG_MAPPING[model_type], needed, model_type)
+    config = configured(CONFIG_MAPPING[model_type], needed, model_type)
     values = config.to_dict()
     return {
         **values,

@@ -61,8 +61,8 @@ def report(
         lines += [*_below(found, unit), *_fit_lines(room, policy, seq_len, unit)]
         if draft is not None and drafts is not None:
             lines += [
-                f"{'draft model':<18} {drafts.bytes:>22,}  ({_size(drafts.bytes, unit)})  {draft.name}",
-                f"{'both':<18} {total:>22,}  ({_size(total, unit)})",
+                f"{'draft model':<18} {drafts.bytes:>22,}  ({units.both(drafts.bytes, unit)})  {draft.name}",
+                f"{'both':<18} {total:>22,}  ({units.both(total, unit)})",
             ]
         if explain:
             lines += ["", *_explained(found, forms())]
@@ -171,12 +171,6 @@ def _formula(forms: ClosedForms | None) -> dict[str, Any]:
     return {"formula": forms.forms["bytes"].text(ascii_only=True), "values": forms.values}
 
 
-def _size(number: int, unit: str) -> str:
-    if unit != "auto":
-        return units.in_unit(number, unit)
-    return f"{units.size(number)}, {units.size(number, binary=True)}"
-
-
 def _below(found: KVCache, unit: str) -> list[str]:
     rows = [("bytes", found.bytes)]
     if found.used_bytes != found.bytes:
@@ -184,13 +178,13 @@ def _below(found: KVCache, unit: str) -> list[str]:
     if found.stored_bytes != found.bytes:
         rows.append(("stored", found.stored_bytes))
     rows += [("a token", found.bytes_per_token), ("constant", found.constant_bytes)]
-    return [f"{name:<18} {number:>22,}  ({_size(number, unit)})" for name, number in rows]
+    return [f"{name:<18} {number:>22,}  ({units.both(number, unit)})" for name, number in rows]
 
 
 def _fit_lines(room: Fit | None, policy: str, seq_len: int, unit: str) -> list[str]:
     if room is None:
         return []
-    lines = [f"{'budget':<18} {room.budget:>22,}  ({_size(room.budget, unit)})"]
+    lines = [f"{'budget':<18} {room.budget:>22,}  ({units.both(room.budget, unit)})"]
     if room.sequences is None:
         return [*lines, "nothing is kept, so any number of sequences fits"]
     tokens = "any length" if room.tokens is None else f"{room.tokens:,}"

@@ -141,18 +141,12 @@ def _below(found: Size, unit: str) -> list[str]:
     if found.container == "gguf":
         lines.append(("padding", found.padding_bytes, "between tensors"))
         lines.append(("keys", found.metadata_bytes, "tokenizer and the rest: not known, --metadata-bytes"))
-    lines.append(("total", found.bytes, _size(found.bytes, unit)))
+    lines.append(("total", found.bytes, units.both(found.bytes, unit)))
     bits = f"{'bits per weight':<18} {found.bits_per_weight:>22.4f}"
     return [
         *(f"{name:<18} {number:>22,}  ({what})" for name, number, what in lines),
         f"{bits}  ({units.share(found.bytes, 2 * found.params)} of bf16)",
     ]
-
-
-def _size(number: int, unit: str) -> str:
-    if unit != "auto":
-        return units.in_unit(number, unit)
-    return f"{units.size(number)}, {units.size(number, binary=True)}"
 
 
 def _listed(model: Model, found: Size) -> Report:

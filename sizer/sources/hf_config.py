@@ -103,6 +103,10 @@ class HFConfig(Mapping[str, Any]):
         """Whether the file itself has the key, under any of its names."""
         return any(spelling in self.values_in_file for spelling in (key, *self._spellings(key)))
 
+    def in_file(self, key: str, default: Any = None) -> Any:
+        """The value of a key that the file itself has; the defaults of the model type do not count."""
+        return self[key] if self.given(key) else default
+
     def _spellings(self, key: str) -> Iterator[str]:
         """The other names of a key: the one that transformers maps it to, and what else it maps there."""
         target = self._aliases.get(key, key)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from sizer.core.config import LETTERS, Config, letter
+from sizer.core.config import LETTERS, Config, letter, once
 from sizer.core.dims import MAX_SIZE
 from sizer.core.pattern import Pattern, PerLayer
 from sizer.errors import InvalidConfig, UnknownKey, clip, nearest
@@ -104,16 +104,12 @@ def canonical(key: str, config: type[Config]) -> str:
     raise UnknownKey(f"{subject} has no field {clip(key)!r}; it has {', '.join(known)}")
 
 
-_NAMES: dict[type, tuple[dict[str, Field[Any]], dict[str, str]]] = {}
-
-
+@once
 def _names(config: type[Config]) -> tuple[dict[str, Field[Any]], dict[str, str]]:
     """The fields of a configuration by name, and their names by letter."""
-    if config not in _NAMES:
-        known = {field.name: field for field in fields(config)}
-        # Of fields that share a letter (how many layers, and what each of them is) the first is the size.
-        _NAMES[config] = known, {letter(config, name): name for name in reversed(known)}
-    return _NAMES[config]
+    known = {field.name: field for field in fields(config)}
+    # Of fields that share a letter (how many layers, and what each of them is) the first is the size.
+    return known, {letter(config, name): name for name in reversed(known)}
 
 
 def validated(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import DecoderConfig, decoder
 from sizer.architectures.decoders.decoder_names import Names
-from sizer.architectures.decoders.reading import dense, optional, whole
+from sizer.architectures.decoders.reading import dense, whole
 from sizer.architectures.heads import with_parts
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.dims import divide
@@ -58,10 +58,10 @@ ARCHITECTURES = {"chatglm": Architecture(DecoderConfig, chatglm)}
 
 
 def _chatglm(hf: HFConfig) -> Reading:
-    if optional(hf, "inner_hidden_size") is not None:
+    if hf.get("inner_hidden_size") is not None:
         return _first(hf)
     for key, part in (("pre_seq_len", "a trained prefix"), ("vision_config", "a vision tower")):
-        if optional(hf, key):
+        if hf.get(key):
             raise InvalidConfig(
                 f"{key}: sizer does not know a ChatGLM with {part}; remove {key} to count without"
             )
@@ -97,7 +97,7 @@ def _first(hf: HFConfig) -> Reading:
         qkv_bias=True,
         o_bias=True,
         mlp_bias=True,
-        tie_embeddings=hf["tie_word_embeddings"] if hf.given("tie_word_embeddings") else True,
+        tie_embeddings=hf.in_file("tie_word_embeddings", True),
     )
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.classic import ClassicConfig, classic
 from sizer.architectures.decoders.classic_names import STYLES
-from sizer.architectures.decoders.reading import MAX_LISTED_LAYERS, positive, rotary_width, whole
+from sizer.architectures.decoders.reading import positive, rotary_width, whole
 from sizer.architectures.registry import Architecture, Reading
+from sizer.core.dims import MAX_LAYERS
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, clip
 
@@ -26,7 +27,7 @@ def _reading(name: str, hf: HFConfig, **given: Any) -> Reading:
 
 def _width(hf: HFConfig) -> dict[str, Any]:
     """The width, which old BLOOM and Falcon files give as `n_embed`; transformers lets that win."""
-    n_embed = hf["n_embed"] if hf.given("n_embed") else None
+    n_embed = hf.in_file("n_embed")
     return {} if n_embed is None else {"d_model": n_embed}
 
 
@@ -134,8 +135,8 @@ def _gpt_neo_layers(hf: HFConfig) -> list[str]:
         raise InvalidConfig(f"attention_layers = {clip(repr(listed))} is not a list, one kind a layer")
     groups = hf["attention_types"] or [[["global", "local"], 12]]
     try:
-        if sum(len(kinds) * times for kinds, times in groups) > MAX_LISTED_LAYERS:
-            raise InvalidConfig(f"attention_types lists more than {MAX_LISTED_LAYERS:,} layers")
+        if sum(len(kinds) * times for kinds, times in groups) > MAX_LAYERS:
+            raise InvalidConfig(f"attention_types lists more than {MAX_LAYERS:,} layers")
         layers = [str(kind) for kinds, times in groups for _ in range(times) for kind in kinds]
     except (TypeError, ValueError):
         raise InvalidConfig(

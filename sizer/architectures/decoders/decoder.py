@@ -85,10 +85,7 @@ class DecoderConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive(n_kv_heads=self.n_heads)
-        if self.d_head is None:
-            self.derive(
-                d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads", fix="set d_head")
-            )
+        self.derive_quotient("d_head", "d_model", "n_heads", fix="set d_head")
         # Frequencies turn pairs: an odd width is rounded up.
         self.derive(d_rotary=round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head)
         self.derive(d_rotary_window=self.d_rotary)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.gemma3n import FULL, SLIDING, layer_kinds, rotary_width_of
 from sizer.architectures.decoders.gemma4 import Gemma4Config
-from sizer.architectures.decoders.reading import activation, count_of, layer_types, optional, whole
+from sizer.architectures.decoders.reading import activation, count_of, layer_types, whole
 from sizer.architectures.registry import Reading
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, clip
@@ -42,10 +42,10 @@ def _sizes(hf: HFConfig) -> dict[str, Any]:
     halved = window // 2 + 1 if hf["use_bidirectional_attention"] == "all" else window
     absent = {"d_per_layer": None, "per_layer_vocab_size": None, "n_experts": None, "top_k": None}
     found: dict[str, Any] = {**absent, "d_ff_expert": None, "window": halved}
-    if optional(hf, "hidden_size_per_layer_input"):
+    if hf.get("hidden_size_per_layer_input"):
         found["d_per_layer"] = hf["hidden_size_per_layer_input"]
         found["per_layer_vocab_size"] = hf["vocab_size_per_layer_input"]
-    if optional(hf, "enable_moe_block"):
+    if hf.get("enable_moe_block"):
         found["n_experts"], found["top_k"] = hf["num_experts"], hf["top_k_experts"]
         found["d_ff_expert"] = hf["moe_intermediate_size"]
     return found
@@ -54,7 +54,7 @@ def _sizes(hf: HFConfig) -> dict[str, Any]:
 def _full_layers(hf: HFConfig, types: tuple[str, ...]) -> dict[str, Any]:
     """Width and number of the heads of full layers: under keys of their own, or listed by layer."""
     if not hf.given("per_layer_config"):
-        own_kv = hf["num_global_key_value_heads"] if hf.given("num_global_key_value_heads") else None
+        own_kv = hf.in_file("num_global_key_value_heads")
         return {
             "d_full_head": whole(hf, "global_head_dim") if hf.given("global_head_dim") else 512,
             "n_full_kv_heads": own_kv if hf["attention_k_eq_v"] else None,

@@ -11,7 +11,7 @@ from sizer.architectures.decoders.decoder import (
     rotary_buffers,
     windowed_core,
 )
-from sizer.architectures.decoders.reading import dense, optional, rotary_width
+from sizer.architectures.decoders.reading import dense, rotary_width
 from sizer.architectures.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
@@ -92,7 +92,7 @@ ARCHITECTURES = {"hrm_text": Architecture(HRMConfig, hrm_text)}
 
 def _hrm_text(hf: HFConfig) -> Reading:
     bias = hf["attention_bias"]
-    per_stack = optional(hf, "num_layers_per_stack")
+    per_stack = hf.get("num_layers_per_stack")
     reading = dense(
         hf,
         "hrm_text",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, decoder, feed_forward
 from sizer.architectures.decoders.decoder_names import LLAMA
-from sizer.architectures.decoders.reading import dense, optional
+from sizer.architectures.decoders.reading import dense
 from sizer.architectures.heads import with_parts
 from sizer.architectures.mtp import mtp_layers
 from sizer.architectures.registry import Architecture, Reading
@@ -65,8 +65,8 @@ def _mimo(hf: HFConfig) -> Reading:
         MiMoConfig,
         module_names=_NAMES,
         qkv_bias=True,
-        mtp_layers=optional(hf, "num_nextn_predict_layers") or None,
-        count_mtp=bool(optional(hf, "count_mtp")),
+        mtp_layers=hf.get("num_nextn_predict_layers") or None,
+        count_mtp=bool(hf.get("count_mtp")),
     )
 
 

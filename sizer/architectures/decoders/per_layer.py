@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward
 from sizer.architectures.decoders.decoder_names import LLAMA, Names
-from sizer.architectures.decoders.reading import activation, listed_layers, optional, positive, whole
+from sizer.architectures.decoders.reading import activation, listed_layers, positive, whole
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
@@ -203,10 +203,10 @@ def _divisible(width: float, divisor: int) -> int:
 
 def _deci(hf: HFConfig) -> Reading:
     """DeciLM: the number of KV heads is chosen for each layer; later files list whole blocks."""
-    if optional(hf, "block_configs") is not None:
+    if hf.get("block_configs") is not None:
         return _nemotron_nas(hf)
     n_layers = listed_layers(hf)
-    listed = optional(hf, "num_key_value_heads_per_layer")
+    listed = hf.get("num_key_value_heads_per_layer")
     heads = [hf["num_key_value_heads"]] * n_layers if listed is None else listed
     usual = Pattern(("usual",) * n_layers)
     return _reading(hf, tuple(heads), (whole(hf, "intermediate_size"),) * n_layers, usual, usual)

@@ -16,8 +16,6 @@ from sizer.errors import InvalidConfig, clip
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-# A list with an entry for each layer is made for no more layers than this.
-MAX_LISTED_LAYERS = 100_000
 
 SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 
@@ -52,13 +50,6 @@ def activation(hf: HFConfig) -> str:
 def token_bias(hf: HFConfig) -> bool:
     """Whether a head that labels tokens has a bias."""
     return bool(hf["token_classification_bias"]) if hf.given("token_classification_bias") else True
-
-
-def optional(hf: HFConfig, key: str) -> Any:
-    """A value that a file may have though its model type has no default for it."""
-    if key not in hf:
-        return None
-    return hf[key]
 
 
 def whole(hf: HFConfig, key: str) -> int:
@@ -102,7 +93,7 @@ def listed_layers(hf: HFConfig) -> int:
 def layer_types(hf: HFConfig, slides: Callable[[int], bool]) -> tuple[str, ...]:
     """The kind of each layer as the file lists it, or by the rule of the model type."""
     n_layers = listed_layers(hf)
-    listed = optional(hf, "layer_types")
+    listed = hf.get("layer_types")
     if listed is None:
         return tuple("sliding_attention" if slides(i) else "full_attention" for i in range(n_layers))
     if not isinstance(listed, list | tuple) or not all(isinstance(kind, str) for kind in listed):
@@ -145,7 +136,7 @@ def rope_by_kind(hf: HFConfig) -> dict[str, Mapping[str, Any]]:
 
 
 def _settings(hf: HFConfig, key: str) -> Mapping[str, Any]:
-    value = hf[key] if hf.given(key) else None
+    value = hf.in_file(key)
     return value if isinstance(value, Mapping) else {}
 
 
@@ -165,7 +156,7 @@ def rotary_by_kind(hf: HFConfig, kinds: Iterable[str]) -> dict[str, Any]:
 
 def head_width(hf: HFConfig) -> int:
     """The width of a head as rotary positions see it."""
-    if optional(hf, "head_dim"):
+    if hf.get("head_dim"):
         return whole(hf, "head_dim")
     return whole(hf, "hidden_size") // whole(hf, "num_attention_heads")
 

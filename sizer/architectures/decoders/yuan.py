@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import DecoderConfig, feed_forward, norm
 from sizer.architectures.decoders.decoder_names import LLAMA
-from sizer.architectures.decoders.reading import activation, optional
+from sizer.architectures.decoders.reading import activation
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
@@ -117,7 +117,7 @@ ARCHITECTURES = {"yuan": Architecture(YuanConfig, yuan)}
 
 def _yuan(hf: HFConfig) -> Reading:
     moe = hf.nested("moe_config")
-    projected = optional(hf, "attention_projection_size") or hf["hidden_size"]
+    projected = hf.get("attention_projection_size") or hf["hidden_size"]
     experts = hf["use_moe"]
     return Reading(
         "yuan",

@@ -17,7 +17,7 @@ from sizer.architectures.encoder_decoders.bart_layers import (
 )
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Leaf, Module, Op
@@ -110,8 +110,8 @@ class BartConfig(Config):
         check_sizes(self)
         self.derive(n_source_ctx=self.n_ctx, decoder_vocab_size=self.vocab_size, d_source=self.d_model)
         self.derive_quotient("d_decoder_head", "d_model", "n_decoder_heads")
-        if self.d_head is None and self.n_heads is not None and self.task != "causal":
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        if self.n_heads is not None and self.task != "causal":
+            self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 Layer = Callable[[Any, Axis], Module]

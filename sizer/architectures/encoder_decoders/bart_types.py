@@ -80,7 +80,7 @@ def _m2m_100(hf: HFConfig) -> Reading:
 
 def _fsmt(hf: HFConfig) -> Reading:
     # The sinusoids have a row for each position after the padding token's.
-    padding = hf["pad_token_id"] if hf.given("pad_token_id") else 1
+    padding = hf.in_file("pad_token_id", 1)
     return _read(
         hf,
         vocab_size=hf["src_vocab_size"],

@@ -8,7 +8,7 @@ from sizer.architectures.encoder_decoders.bart_layers import attention
 from sizer.architectures.encoder_decoders.tasks import task_of
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import embedding, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Module
 
@@ -63,8 +63,8 @@ class ProphetNetConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         self.derive_quotient("d_decoder_head", "d_model", "n_decoder_heads")
-        if self.d_head is None and self.task != "causal":
-            self.derive(d_head=divide(self.d_model, self.n_heads, names="d_model / n_heads"))
+        if self.task != "causal":
+            self.derive_quotient("d_head", "d_model", "n_heads")
 
 
 def prophetnet(c: ProphetNetConfig) -> Module:

@@ -61,7 +61,7 @@ def _kinds(hf: HFConfig, every: int) -> Pattern:
     """The kind of each block; where a file does not say, the last of every few sees all tokens."""
     n_layers, types = hf["num_hidden_layers"], hf["layer_types"]
     if types is None:
-        step = hf["sliding_window_pattern"] if hf.given("sliding_window_pattern") else every
+        step = hf.in_file("sliding_window_pattern", every)
         return Pattern(tuple("window" if (i + 1) % step else "full" for i in range(n_layers)))
     return Pattern(tuple(WINDOWED.get(kind, kind) for kind in types[:n_layers]))
 

@@ -197,14 +197,14 @@ ARCHITECTURES = {"deberta": Architecture(DebertaConfig, deberta)}
 def _read(hf: HFConfig, **given: Any) -> Reading:
     kinds = hf["pos_att_type"] or []
     kinds = [kind.strip() for kind in kinds.lower().split("|")] if isinstance(kinds, str) else kinds
-    width = _extra(hf, "embedding_size", hf["hidden_size"])
+    width = hf.in_file("embedding_size", hf["hidden_size"])
     return Reading(
         "deberta",
         hf.fill(
             DebertaConfig,
             n_token_types=hf["type_vocab_size"] or None,
             d_embedding=None if width == hf["hidden_size"] else width,
-            d_pooler=_extra(hf, "pooler_hidden_size", None),
+            d_pooler=hf.in_file("pooler_hidden_size"),
             absolute_positions=hf["position_biased_input"],
             c2p="c2p" in kinds,
             p2c="p2c" in kinds,
@@ -212,11 +212,6 @@ def _read(hf: HFConfig, **given: Any) -> Reading:
             **given,
         ),
     )
-
-
-def _extra(hf: HFConfig, key: str, default: Any) -> Any:
-    """A key that the configuration class does not declare and its model reads all the same."""
-    return hf[key] if hf.given(key) else default
 
 
 def _relative(hf: HFConfig) -> int | None:
@@ -235,7 +230,7 @@ def _deberta(hf: HFConfig) -> Reading:
         n_relative=None if relative is None else 2 * relative,
         fused_qkv=True,
         share_att_key=False,
-        talking_heads=_extra(hf, "talking_head", False),
+        talking_heads=hf.in_file("talking_head", False),
         d_conv=None,
         conv_groups=1,
     )
@@ -243,20 +238,20 @@ def _deberta(hf: HFConfig) -> Reading:
 
 def _deberta_v2(hf: HFConfig) -> Reading:
     relative = _relative(hf)
-    buckets = _extra(hf, "position_buckets", -1)
+    buckets = hf.in_file("position_buckets", -1)
     if relative is not None and buckets > 0:
         relative = buckets
-    norms = _extra(hf, "norm_rel_ebd", "none").lower().split("|")
-    kernel = _extra(hf, "conv_kernel_size", 0)
+    norms = hf.in_file("norm_rel_ebd", "none").lower().split("|")
+    kernel = hf.in_file("conv_kernel_size", 0)
     return _read(
         hf,
-        d_head=_extra(hf, "attention_head_size", None),
+        d_head=hf.in_file("attention_head_size"),
         n_relative=None if relative is None else 2 * relative,
-        share_att_key=_extra(hf, "share_att_key", False),
+        share_att_key=hf.in_file("share_att_key", False),
         norm_relative="layer_norm" in [norm.strip() for norm in norms],
         talking_heads=False,
         d_conv=kernel if kernel > 0 else None,
-        conv_groups=_extra(hf, "conv_groups", 1),
+        conv_groups=hf.in_file("conv_groups", 1),
     )
 
 

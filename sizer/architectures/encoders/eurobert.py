@@ -173,7 +173,7 @@ def _esmc(hf: HFConfig) -> Reading:
 def ultrabert_fields(hf: HFConfig, config: type[EuroBertConfig], **given: Any) -> dict[str, Any]:
     """The fields of an UltraBERT, also of one inside another model."""
     window, kinds = hf["sliding_window"], hf["layer_types"]
-    windows = hf["attention_windows"] if hf.given("attention_windows") else None
+    windows = hf.in_file("attention_windows")
     if windows is not None:
         window = next((w for w in windows if w), window)
         kinds = kinds or ["sliding_attention" if w else "full_attention" for w in windows]

@@ -199,7 +199,7 @@ ARCHITECTURES = {"mobilebert": Architecture(MobileBertConfig, mobilebert)}
 def _mobilebert(hf: HFConfig) -> Reading:
     narrow = hf["intra_bottleneck_size"] if hf["use_bottleneck"] else None
     key = "true_hidden_size"  # saved by transformers, which believes it before the sizes it follows from
-    inner = hf[key] if hf.given(key) else None
+    inner = hf.in_file(key)
     return Reading(
         "mobilebert",
         hf.fill(

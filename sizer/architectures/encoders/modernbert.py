@@ -139,7 +139,7 @@ def modernbert_fields(hf: HFConfig, config: type[ModernBertConfig], **given: Any
     kinds = hf["layer_types"]
     if kinds is None:
         key = "global_attn_every_n_layers"
-        every = hf[key] if hf.given(key) else 3
+        every = hf.in_file(key, 3)
         kinds = [
             "sliding_attention" if i % every else "full_attention" for i in range(hf["num_hidden_layers"])
         ]

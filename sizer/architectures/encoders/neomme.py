@@ -161,7 +161,7 @@ def _neomme(hf: HFConfig) -> Reading:
             "full_attention" if (i + 1) % 6 == 0 or i == n_layers - 1 else "sliding_attention"
             for i in range(n_layers)
         ]
-    rope = (hf["rope_parameters"] if hf.given("rope_parameters") else None) or {}
+    rope = hf.in_file("rope_parameters") or {}
     full, windowed = (
         int(hf["head_dim"] * ((rope.get(kind) or {}).get("partial_rotary_factor") or factor))
         for kind, factor in _ROTARY.items()

@@ -112,13 +112,13 @@ _OLDER = {
 
 def minimax_m3_fields(hf: HFConfig) -> dict[str, Any]:
     """What a file says of the text decoder beyond the sizes that all decoders have."""
-    older = (hf["sparse_attention_config"] if hf.given("sparse_attention_config") else None) or {}
+    older = hf.in_file("sparse_attention_config") or {}
     indexer = {name: older.get(old, hf[new]) for name, (new, old) in _OLDER.items()}
     marks = older.get("sparse_attention_freq") or []
     kinds = layer_kinds(
         hf, "layer_types", lambda i: "minimax_m3_sparse" if i < len(marks) and marks[i] else "full_attention"
     )
-    experts = hf["moe_layer_freq"] if hf.given("moe_layer_freq") else None
+    experts = hf.in_file("moe_layer_freq")
     mlps = layer_kinds(
         hf, "mlp_layer_types", lambda i: "sparse" if experts is None or experts[i] else "dense"
     )

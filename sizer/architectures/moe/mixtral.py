@@ -166,7 +166,7 @@ def _mellum(hf: HFConfig) -> Reading:
 def _cohere2_moe(hf: HFConfig) -> Reading:
     """One norm before attention and experts alike, which run side by side."""
     bias, width = hf["attention_bias"], hf["intermediate_size"]
-    n_dense = hf["first_k_dense_replace"] if hf.given("first_k_dense_replace") else 0
+    n_dense = hf.in_file("first_k_dense_replace", 0)
     prefix, rest = hf["prefix_dense_sliding_window_pattern"], hf["sliding_window_pattern"]
     dense_width = hf["prefix_dense_intermediate_size"]
     rms = hf.given("rms_norm_eps") and hf["rms_norm_eps"] is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, check_pattern, norm
 from sizer.architectures.decoders.decoder_names import LLAMA
-from sizer.architectures.decoders.reading import dense, listed_layers, optional, whole
+from sizer.architectures.decoders.reading import dense, listed_layers, whole
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
@@ -176,7 +176,7 @@ def _minicpm(hf: HFConfig) -> Reading:
     bias = bool(hf["attention_bias"])
     if not hf["num_experts"]:
         return dense(hf, module_names=_PLAIN, d_head=None, qkv_bias=bias, o_bias=bias)
-    if optional(hf, "first_k_dense_replace"):
+    if hf.get("first_k_dense_replace"):
         raise InvalidConfig("first_k_dense_replace: a MiniCPM with leading dense layers is not known")
     return _moe(hf, "minicpm_moe", qkv_bias=bias, o_bias=bias)
 

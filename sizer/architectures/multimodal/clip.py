@@ -167,7 +167,8 @@ def patch_side(hf: HFConfig) -> int:
     return rows
 
 
-def _clip(hf: HFConfig) -> Reading:
+def clip_vision(hf: HFConfig) -> Reading:
+    """The vision tower of CLIP."""
     flags = {"class_token": True, "patch_bias": False, "pre_norm": "pre_layrnorm"}
     return Reading("clip_vision", vision_sizes(hf, n_patches=patches(hf), **flags))
 
@@ -231,10 +232,10 @@ def _owlvit(hf: HFConfig) -> Reading:
 
 
 HF_READERS = {
-    "chinese_clip_vision_model": _clip,
-    "clipseg_vision_model": _clip,
-    "metaclip_2_vision_model": _clip,
-    "kosmos_2_vision_model": _clip,
+    "chinese_clip_vision_model": clip_vision,
+    "clipseg_vision_model": clip_vision,
+    "metaclip_2_vision_model": clip_vision,
+    "kosmos_2_vision_model": clip_vision,
     "owlv2_vision_model": _owlvit,
     "owlvit_vision_model": _owlvit,
     "cosmos3_edge_vision": _cosmos3_edge,
@@ -242,9 +243,9 @@ HF_READERS = {
     "idefics3_vision": _idefics,
     "smolvlm_vision": _idefics,
     "siglip2_vision_model": _siglip2,
-    "clip_vision_model": _clip,
+    "clip_vision_model": clip_vision,
     "siglip_vision_model": _siglip,
-    "git_vision_model": _clip,
+    "git_vision_model": clip_vision,
     "paddleocr_vl_vision": _paddle,
     "phi4_multimodal_vision": _phi4,
     "video_llama_3_vision": _video_llama,

@@ -10,6 +10,7 @@ from sizer.architectures.encoders.roberta import roberta_fields
 from sizer.architectures.multimodal.clip import (
     ONE,
     VisionConfig,
+    clip_vision,
     patches,
     vision_sizes,
     vision_tower,
@@ -209,18 +210,13 @@ def _alt_text(hf: HFConfig) -> Reading:
     return Reading("alt_text", {**fields, "d_out": hf["project_dim"]})
 
 
-def _alt_vision(hf: HFConfig) -> Reading:
-    flags = {"class_token": True, "patch_bias": False, "pre_norm": "pre_layrnorm"}
-    return Reading("clip_vision", vision_sizes(hf, n_patches=patches(hf), **flags))
-
-
 HF_READERS = {
     "aimv2": _pair,
     "aimv2_text_model": _aimv2_text,
     "aimv2_vision_model": _aimv2,
     "altclip": _altclip,
     "altclip_text_model": _alt_text,
-    "altclip_vision_model": _alt_vision,
+    "altclip_vision_model": clip_vision,
     "mlcd": _mlcd,
     "mlcd_vision_model": _mlcd,
     "vision-text-dual-encoder": _pair,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.qwen import qwen_windows
-from sizer.architectures.decoders.reading import dense
 from sizer.architectures.moe.reading import moe_reading, sparse_layers
 from sizer.architectures.multimodal.clip import patches, vision_sizes
 from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.multimodal.sam import sam_reading
+from sizer.architectures.multimodal.texts import qwen2_vl_text
 from sizer.architectures.multimodal.tower import CLIP, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
@@ -167,10 +166,6 @@ def _unlimited_ocr(hf: HFConfig) -> Reading:
     return _read(hf, stored=UNLIMITED)
 
 
-def _qwen_encoder(hf: HFConfig) -> Reading:
-    return dense(hf, qkv_bias=True, d_head=None, **qwen_windows(hf))
-
-
 def _clip_encoder(hf: HFConfig) -> Reading:
     given = vision_sizes(hf, n_patches=patches(hf), class_token=True, pre_norm="pre_layrnorm", post_norm="")
     return Reading("clip_vision", given)
@@ -194,7 +189,7 @@ def _text(hf: HFConfig) -> Reading:
 
 HF_READERS = {
     "deepseek_ocr2": _deepseek_ocr2,
-    "deepseek_ocr2_encoder": _qwen_encoder,
+    "deepseek_ocr2_encoder": qwen2_vl_text,
     "deepseek_ocr2_sam_vision_model": sam_reading,
     "deepseek_ocr2_text": _text,
     "unlimited_ocr": _unlimited_ocr,

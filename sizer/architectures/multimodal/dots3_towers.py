@@ -238,7 +238,7 @@ def _audio(hf: HFConfig) -> Reading:
         "d_ff": hf["intermediate_size"],
         "d_rotary": rotary_width(hf, head, default=0.5) or head,
         "d_stem": hf["downsample_hidden_size"],
-        "d_joined": hf["conv_output_size"] if hf.given("conv_output_size") else left,
+        "d_joined": hf.in_file("conv_output_size", left),
         "d_out": hf["adapter_out_dim"],
         "bias": "qvo" if hf["attention_bias"] else "",
         "gated": True,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from sizer.architectures.multimodal.model import MultimodalConfig, bare, reading
 from sizer.architectures.multimodal.nemo_tower import upsampler
 from sizer.architectures.multimodal.tower import Children, convolution
-from sizer.architectures.parts import Part, renamed
+from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import buffer, layer_norm, linear
+from sizer.core.layers import buffer, layer_norm, linear, renamed
 from sizer.core.tree import Axis, Module, Param
 
 if TYPE_CHECKING:

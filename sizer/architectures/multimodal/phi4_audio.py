@@ -150,7 +150,7 @@ def _phi4_audio(hf: HFConfig) -> Reading:
         "d_ff": hf["intermediate_size"],
         "act": hf["activation"],
         "n_mels": hf["input_size"],
-        "n_stem_rows": hf["nemo_final_size"] if hf.given("nemo_final_size") else rows,
+        "n_stem_rows": hf.in_file("nemo_final_size", rows),
         "d_stem": hf["nemo_conv_channels"],
         "d_conv": hf["ext_pw_out_channel"],
         "d_depthwise": whole(hf, "hidden_size") * whole(hf, "depthwise_multiplier"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
+from sizer.architectures.multimodal.convolutional import normed
+from sizer.architectures.multimodal.tower import Children
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
@@ -56,7 +57,7 @@ def resnet(c: ResNetConfig) -> Module:
         Module(f"encoder.stages.{i}", _stage(inputs[i], widths[i], inner[i], depth, c.shortcuts[i]))
         for i, depth in enumerate(c.depths.sizes())
     )
-    first = Module("embedder.embedder", _conv(Axis("image", c.n_channels), stem, 7))
+    first = Module("embedder.embedder", normed(Axis("image", c.n_channels), stem, 7))
     if c.task == "base":
         return Module("", (first, *stages))
     labels = Axis("labels", c.n_labels)
@@ -65,25 +66,17 @@ def resnet(c: ResNetConfig) -> Module:
 
 
 def _stage(inp: Axis, out: Axis, inner: Axis | None, depth: Dim, shortcut: bool) -> Children:
-    around = (Module("shortcut", _conv(inp, out, 1)),) if shortcut else ()
+    around = (Module("shortcut", normed(inp, out, 1)),) if shortcut else ()
     first = (*around, *_block(inp, out, inner))
     return (first_and_rest("layers", first, _block(out, out, inner), depth),)
 
 
 def _block(inp: Axis, out: Axis, inner: Axis | None) -> Children:
     if inner is None:
-        layers: tuple[Children, ...] = (_conv(inp, out, 3), _conv(out, out, 3))
+        layers: tuple[Children, ...] = (normed(inp, out, 3), normed(out, out, 3))
     else:
-        layers = (_conv(inp, inner, 1), _conv(inner, inner, 3), _conv(inner, out, 1))
+        layers = (normed(inp, inner, 1), normed(inner, inner, 3), normed(inner, out, 1))
     return tuple(Module(f"layer.{i}", layer) for i, layer in enumerate(layers))
-
-
-def _conv(inp: Axis, out: Axis, kernel: int) -> Children:
-    side = Axis("kernel", kernel)
-    return (
-        convolution("convolution", out, inp, side, side, bias=False, component="mixer"),
-        batch_norm("normalization", out),
-    )
 
 
 ARCHITECTURES = {"resnet": Architecture(ResNetConfig, resnet)}

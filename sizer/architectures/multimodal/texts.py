@@ -25,7 +25,7 @@ SANDWICH = (
 )
 
 
-def _qwen2_vl(hf: HFConfig) -> Reading:
+def qwen2_vl_text(hf: HFConfig) -> Reading:
     """Qwen2-VL and Qwen2.5-VL: Qwen2, whose positions have three axes; heads divide the width."""
     return dense(hf, qkv_bias=True, d_head=None, **qwen_windows(hf))
 
@@ -138,8 +138,8 @@ HF_READERS = {
     "glm_ocr_text": _glm_ocr,
     "paddleocr_vl_text": _paddleocr,
     "qwen2_5_omni_text": _qwen2_5_omni,
-    "qwen2_vl_text": _qwen2_vl,
-    "qwen2_5_vl_text": _qwen2_vl,
+    "qwen2_vl_text": qwen2_vl_text,
+    "qwen2_5_vl_text": qwen2_vl_text,
     "qwen3_omni_moe_text": _qwen3_omni_moe,
     "qwen3_vl_text": _qwen3_vl,
     "qwen3_vl_moe_text": _qwen3_vl_moe,

@@ -15,7 +15,6 @@ from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba2 import mamba2_mixer
 from sizer.architectures.recurrent.parts import (
     check_layers,
-    in_file,
     in_layers,
     layer_pattern,
 )
@@ -189,7 +188,7 @@ def _mamba_sizes(hf: HFConfig) -> dict[str, Any]:
 
 
 def _d_head(hf: HFConfig) -> int:
-    return int(in_file(hf, "head_dim") or hf["hidden_size"] // hf["num_attention_heads"])
+    return int(hf.in_file("head_dim") or hf["hidden_size"] // hf["num_attention_heads"])
 
 
 def _bamba(hf: HFConfig) -> Reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import DecoderConfig
-from sizer.architectures.recurrent.parts import check_layers, in_file, layer_pattern
+from sizer.architectures.recurrent.parts import check_layers, layer_pattern
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import rms_norm
@@ -93,7 +93,7 @@ def every_nth(hf: HFConfig, *allowed: str) -> Pattern:
     """The layers of a file, or attention in every fourth (`full_attention_interval`)."""
     kinds = hf["layer_types"]
     if kinds is None:
-        interval = in_file(hf, "full_attention_interval", 4)
+        interval = hf.in_file("full_attention_interval", 4)
         kinds = [
             "linear_attention" if (i + 1) % interval else "full_attention"
             for i in range(hf["num_hidden_layers"])

@@ -9,7 +9,6 @@ from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.parts import (
     check_layers,
-    in_file,
     in_layers,
     layer_pattern,
     short_conv,
@@ -172,13 +171,13 @@ ARCHITECTURES = {"lfm2": Architecture(Lfm2Config, lfm2)}
 
 
 def _common(hf: HFConfig) -> dict[str, Any]:
-    d_head = in_file(hf, "head_dim") or hf["hidden_size"] // hf["num_attention_heads"]
+    d_head = hf.in_file("head_dim") or hf["hidden_size"] // hf["num_attention_heads"]
     return {
         "d_conv": hf["conv_L_cache"],
         "conv_bias": hf["conv_bias"],
         "d_rotary": rotary_width(hf, d_head),
         # An older name of the key wins, as in transformers.
-        "tie_embeddings": in_file(hf, "tie_embedding", hf["tie_word_embeddings"]),
+        "tie_embeddings": hf.in_file("tie_embedding", hf["tie_word_embeddings"]),
     }
 
 
@@ -187,7 +186,7 @@ def _lfm2(hf: HFConfig) -> Reading:
     kinds = hf["layer_types"] or [
         "full_attention" if attends is None or i in attends else "conv" for i in range(n_layers)
     ]
-    width = in_file(hf, "block_ff_dim", hf["intermediate_size"])
+    width = hf.in_file("block_ff_dim", hf["intermediate_size"])
     if hf["block_auto_adjust_ff_dim"]:
         width = int(2 * width / 3)
         if hf["block_ffn_dim_multiplier"] is not None:

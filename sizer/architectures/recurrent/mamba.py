@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.heads import with_head
-from sizer.architectures.recurrent.parts import in_file, short_conv
+from sizer.architectures.recurrent.parts import short_conv
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
@@ -122,7 +122,7 @@ def selective_scan(width: Dim, d_state: Dim) -> tuple[Op, State]:
 
 def time_step_rank(hf: HFConfig, key: str) -> int:
     """The rank of the time step: a sixteenth of the width, rounded up, unless the file has a number."""
-    rank = in_file(hf, key, "auto")
+    rank = hf.in_file(key, "auto")
     return -(-int(hf["hidden_size"]) // 16) if rank == "auto" else int(rank)
 
 
@@ -132,7 +132,7 @@ ARCHITECTURES = {"mamba": Architecture(MambaConfig, mamba)}
 def _mamba(hf: HFConfig) -> Reading:
     given = hf.fill(
         MambaConfig,
-        d_inner=in_file(hf, "intermediate_size") or int(hf["expand"] * hf["hidden_size"]),
+        d_inner=hf.in_file("intermediate_size") or int(hf["expand"] * hf["hidden_size"]),
         d_conv=hf["conv_kernel"],
         dt_rank=time_step_rank(hf, "time_step_rank"),
         bias=hf["use_bias"],

@@ -9,7 +9,6 @@ from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.parts import (
     check_layers,
-    in_file,
     in_layers,
     layer_pattern,
 )
@@ -121,7 +120,7 @@ def _minimax(hf: HFConfig) -> Reading:
     kinds = hf["layer_types"] or [
         "linear_attention" if i % 2 else "full_attention" for i in range(hf["num_hidden_layers"])
     ]
-    d_head = in_file(hf, "head_dim") or hf["hidden_size"] // hf["num_attention_heads"]
+    d_head = hf.in_file("head_dim") or hf["hidden_size"] // hf["num_attention_heads"]
     given = hf.fill(
         MiniMaxConfig,
         layers=layer_pattern(hf, kinds, "linear", "full"),

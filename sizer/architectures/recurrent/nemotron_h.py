@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.decoders.decoder import DecoderConfig, attention
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba2 import mamba2_mixer
-from sizer.architectures.recurrent.parts import check_layers, in_file, in_layers, layer_pattern
+from sizer.architectures.recurrent.parts import check_layers, in_layers, layer_pattern
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -146,7 +146,7 @@ ARCHITECTURES = {"nemotron_h": Architecture(NemotronHConfig, nemotron_h)}
 def _nemotron_h(hf: HFConfig) -> Reading:
     kinds = hf["layers_block_type"]
     if kinds is None:
-        kinds = [LETTERS.get(x, x) for x in in_file(hf, "hybrid_override_pattern", "ME*-")]
+        kinds = [LETTERS.get(x, x) for x in hf.in_file("hybrid_override_pattern", "ME*-")]
     layers = layer_pattern(hf, kinds, "linear", "full", "mlp", "moe")
     routed = layers.has("moe")
     given = hf.fill(
@@ -156,9 +156,9 @@ def _nemotron_h(hf: HFConfig) -> Reading:
         n_ssm_heads=hf["mamba_num_heads"],
         d_ssm_head=hf["mamba_head_dim"],
         # Older names of these keys win, as in transformers.
-        n_groups=in_file(hf, "mamba_n_groups", hf["n_groups"]),
-        d_conv=in_file(hf, "mamba_d_conv", hf["conv_kernel"]),
-        conv_bias=in_file(hf, "mamba_conv_bias", hf["use_conv_bias"]),
+        n_groups=hf.in_file("mamba_n_groups", hf["n_groups"]),
+        d_conv=hf.in_file("mamba_d_conv", hf["conv_kernel"]),
+        conv_bias=hf.in_file("mamba_conv_bias", hf["use_conv_bias"]),
         ssm_bias=hf["use_bias"],
         n_experts=hf["n_routed_experts"] if routed else None,
         top_k=hf["num_experts_per_tok"] if routed else None,

@@ -8,7 +8,7 @@ from sizer.architectures.decoders.decoder import attention, feed_forward, rotary
 from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.delta import DeltaConfig, delta_axes, delta_net, delta_sizes
-from sizer.architectures.recurrent.parts import in_file, in_layers, layer_pattern, short_conv
+from sizer.architectures.recurrent.parts import in_layers, layer_pattern, short_conv
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
@@ -95,7 +95,7 @@ def _olmo_hybrid(hf: HFConfig) -> Reading:
         sizes[heads] = sizes[heads] or hf["num_attention_heads"]
     sizes["d_key_head"] = sizes["d_key_head"] or int(0.75 * width / sizes["n_key_heads"])
     sizes["d_value_head"] = sizes["d_value_head"] or 2 * sizes["d_key_head"]
-    d_head = in_file(hf, "head_dim") or width // hf["num_attention_heads"]
+    d_head = hf.in_file("head_dim") or width // hf["num_attention_heads"]
     given = hf.fill(
         OlmoHybridConfig,
         **sizes,
@@ -109,8 +109,8 @@ def _olmo_hybrid(hf: HFConfig) -> Reading:
 
 def _rotates(hf: HFConfig) -> bool:
     """A file may switch rotary positions off with a `rope_theta` of null."""
-    rope = in_file(hf, "rope_parameters") or {}
-    return rope.get("rope_theta", in_file(hf, "rope_theta", 0)) is not None
+    rope = hf.in_file("rope_parameters") or {}
+    return rope.get("rope_theta", hf.in_file("rope_theta", 0)) is not None
 
 
 HF_READERS = {"olmo_hybrid": _olmo_hybrid}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sizer.core.dims import Dim
 from sizer.core.pattern import Pattern
@@ -73,8 +73,3 @@ def layer_pattern(hf: HFConfig, kinds: Iterable[str], *allowed: str) -> Pattern:
                 f"{hf.name}: a {hf.model_type} has no {word!r} layer; known: {', '.join(known)}"
             )
     return Pattern(tuple(KINDS[word] for word in words))
-
-
-def in_file(hf: HFConfig, key: str, default: Any = None) -> Any:
-    """The value of a key that has no default of its own, such as one that transformers derives."""
-    return hf[key] if hf.given(key) else default

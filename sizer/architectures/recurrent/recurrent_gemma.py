@@ -9,7 +9,6 @@ from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.parts import (
     check_layers,
-    in_file,
     in_layers,
     short_conv,
 )
@@ -123,7 +122,7 @@ ARCHITECTURES = {"recurrent_gemma": Architecture(RecurrentGemmaConfig, recurrent
 def _recurrent_gemma(hf: HFConfig) -> Reading:
     kinds = ("linear" if kind == "recurrent" else "window" for kind in hf["block_types"])
     cycle, n_layers = tuple(kinds), hf["num_hidden_layers"]
-    d_head = in_file(hf, "head_dim") or hf["hidden_size"] // hf["num_attention_heads"]
+    d_head = hf.in_file("head_dim") or hf["hidden_size"] // hf["num_attention_heads"]
     given = hf.fill(
         RecurrentGemmaConfig,
         layers=Pattern(tuple(cycle[i % len(cycle)] for i in range(n_layers))),

@@ -8,7 +8,7 @@ from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.decoders.reading import rotary_width
 from sizer.architectures.heads import with_head
 from sizer.architectures.recurrent.mamba2 import mamba2_mixer
-from sizer.architectures.recurrent.parts import check_layers, in_file, in_layers, layer_pattern
+from sizer.architectures.recurrent.parts import check_layers, in_layers, layer_pattern
 from sizer.architectures.recurrent.zamba import wide_attention
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
@@ -182,15 +182,15 @@ def _zamba2(hf: HFConfig) -> Reading:
     hybrids = [i for i, kind in enumerate(words) if kind == "hybrid"]
     # The blocks take turns.
     turns = {layer: f"hybrid_{turn % n_blocks}" for turn, layer in enumerate(hybrids)}
-    listed = in_file(hf, "hybrid_layer_ids", hybrids)
-    d_head = in_file(hf, "attention_head_dim")
+    listed = hf.in_file("hybrid_layer_ids", hybrids)
+    d_head = hf.in_file("attention_head_dim")
     given = hf.fill(
         Zamba2Config,
         layers=Pattern(tuple(turns.get(i, "mamba") for i in range(len(words)))),
         adapters=_turns(len(listed), n_blocks) if len(listed) != len(hybrids) else None,
         n_kv_heads=hf["num_key_value_heads"],
         d_head=d_head,
-        d_attn=in_file(hf, "attention_hidden_size"),
+        d_attn=hf.in_file("attention_hidden_size"),
         d_rotary=rotary_width(hf, d_head or 2 * hf["hidden_size"] // hf["num_attention_heads"]),
         n_ssm_heads=hf["n_mamba_heads"],
         d_inner=int(hf["mamba_expand"] * hf["hidden_size"]),

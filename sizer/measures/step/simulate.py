@@ -109,13 +109,14 @@ def step(
     backward: bool = True,
 ) -> Tape:
     """One training step; over letters it follows the choices of `letters_of`, the run over numbers."""
+    # First what no setting changes.
+    tree = described(model, model.tree("transformers"))
     task = model.config.task
     if task not in LOSSES:
         raise InvalidConfig(
             f"{model.name}: a training step needs a loss, and task = {task!r} has none here; "
             f"set task to {' or '.join(LOSSES)}"
         )
-    tree = described(model, model.tree("transformers"))
     _check_frozen(model, settings.frozen)
     symbolic = letters_of is not None
     lettered = model.symbolic_tree("transformers") if symbolic else None

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sizer.core.record import Record
-from sizer.errors import BadInput, MissingExtra, UnknownName, clip
+from sizer.errors import BadInput, UnknownName, clip
 from sizer.oracles.derive.config_objects import Settings, config_fields, is_config_class, new_config, real
+from sizer.oracles.torch import import_torch
 
 # Values that a number of arguments may have; a configuration with more is no configuration.
 MAX_ARGUMENTS = 2_000
@@ -72,7 +73,7 @@ def imported(name: str) -> Any:
     module, _, attribute = name.partition(":")
     if not attribute or not all(part.isidentifier() for part in module.split(".")):
         raise BadInput(f"{clip(name)!r} names no class; write package.module:Class")
-    _torch()
+    import_torch("deriving a formula")
     here = os.getcwd()
     added = here not in sys.path and "" not in sys.path
     if added:
@@ -195,11 +196,3 @@ def plain(value: Any) -> Any:
 
 def _positional(parameter: inspect.Parameter) -> bool:
     return parameter.kind is parameter.POSITIONAL_ONLY
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("torch", "deriving a formula") from None
-    return torch

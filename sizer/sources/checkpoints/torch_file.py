@@ -20,7 +20,6 @@ MAX_PICKLE = 32_000_000
 ZIP_START = b"PK\x03\x04"
 # What a legacy file begins with: a pickle of the number 0x1950a86a20f9469cfc6c.
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
-LEGACY_START = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 
 
 def read(path: str) -> Contents:

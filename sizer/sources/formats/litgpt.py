@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sizer.core.dims import round_up
+from sizer.core.dims import MAX_LAYERS, round_up
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig
-from sizer.sources.formats.settings import MAX_LISTED_LAYERS, Described, Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 _MLPS = ("GptNeoxMLP", "LLaMAMLP", "GemmaMLP", "LLaMAMoE")
 _NORMS = ("LayerNorm", "RMSNorm")
@@ -123,8 +123,8 @@ def _experts(s: Settings) -> dict[str, Any]:
     }
     if first is None:
         return given
-    if n_layers > MAX_LISTED_LAYERS:
-        raise InvalidConfig(f"{s.name}: n_layer = {n_layers:,} is beyond {MAX_LISTED_LAYERS:,}")
+    if n_layers > MAX_LAYERS:
+        raise InvalidConfig(f"{s.name}: n_layer = {n_layers:,} is beyond {MAX_LAYERS:,}")
     kinds = Pattern(tuple("dense" if i < first else "moe" for i in range(n_layers)))
     return {**given, "moe_layers": kinds} if kinds.has("moe") else {}
 

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from sizer.core.dims import round_up
+from sizer.core.dims import MAX_LAYERS, round_up
 from sizer.core.pattern import Pattern
 from sizer.errors import InvalidConfig, shown
-from sizer.sources.formats.settings import MAX_LISTED_LAYERS, Described, Format, Settings
+from sizer.sources.formats.settings import Described, Format, Settings
 
 # Groups in which a file may keep its arguments.
 _GROUPS = ("MODEL_ARGS", "language_model", "model_parallel")
@@ -174,8 +174,8 @@ def _moe_layers(s: Settings, n_layers: int) -> Pattern | None:
     freq = s.get("moe_layer_freq")
     if freq in (None, 1) and not isinstance(freq, bool):
         return None
-    if n_layers > MAX_LISTED_LAYERS:
-        raise InvalidConfig(f"{s.name}: num_layers = {n_layers:,} is beyond {MAX_LISTED_LAYERS:,}")
+    if n_layers > MAX_LAYERS:
+        raise InvalidConfig(f"{s.name}: num_layers = {n_layers:,} is beyond {MAX_LAYERS:,}")
     marks = _marks(freq, n_layers)
     if marks is None or len(marks) != n_layers or not set(marks) <= {0, 1}:
         raise InvalidConfig(
@@ -214,7 +214,7 @@ def _expression(text: str) -> object:
             if isinstance(left, int) and isinstance(right, list):
                 left, right = right, left
             if isinstance(left, list) and isinstance(right, int):
-                return left * right if len(left) * right <= MAX_LISTED_LAYERS else None
+                return left * right if len(left) * right <= MAX_LAYERS else None
             return None
         return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sizer.core.dims import MAX_SIZE
+from sizer.core.dims import MAX_LAYERS, MAX_SIZE
 from sizer.core.record import Record
 from sizer.errors import InvalidConfig, UnknownKey, clip, shown
 from sizer.sources.spelling import meant
-
-# A list with an entry for each layer is made for no more layers than this.
-MAX_LISTED_LAYERS = 100_000
 
 
 class Described(NamedTuple):
@@ -107,8 +104,8 @@ class Settings:
         value = self.get(key)
         if value is None:
             return None
-        if length > MAX_LISTED_LAYERS:
-            raise InvalidConfig(f"{self.name}: {key}: {length:,} layers are more than {MAX_LISTED_LAYERS:,}")
+        if length > MAX_LAYERS:
+            raise InvalidConfig(f"{self.name}: {key}: {length:,} layers are more than {MAX_LAYERS:,}")
         # Booleans equal 0 and 1 in Python, and mean the same here.
         if not isinstance(value, list | tuple) or not all(isinstance(v, int) and v in allowed for v in value):
             raise self._wrong(key, value, f"a list of {' or '.join(map(str, allowed))}, one a layer")
