@@ -40,7 +40,7 @@ from sizer.report.report import Report
 @click.option("--ledger", is_flag=True, help="List every tensor that is kept for the backward pass.")
 @click.option("--explain", is_flag=True, help="The formula, the values and what was assumed.")
 @click.option("--unit", default="auto", show_default=True, help=f"{', '.join(report.UNITS)}.")
-@click.option("--plot", metavar="FILE", help="Draw the parts, stacked (svg, png, pdf).")
+@click.option("--plot", metavar="FILE", help="Draw the parts, stacked (svg, png, pdf; - for text).")
 @click.option("--along", default="seq-len", show_default=True, metavar="NAME", help="seq-len or batch-size.")
 @output_options
 def command(
@@ -61,18 +61,22 @@ def command(
     sizer memory llama-7b --lora r=8,target=q_proj+v_proj --quant nf4
     sizer memory llama-3-8b --mode infer --seq-len 8192 --plot memory.svg
     """
-    if plot is not None:
-        from sizer.report import memory_plot
+    answer = _answer(model, mode, batch_size, seq_len, **options)
+    if plot is None:
+        return answer
+    from sizer.report import bars, figure, memory_plot
 
-        memory_plot.check(plot, along)
-        sizes = {"seq-len": (batch_size, None), "batch-size": (None, seq_len)}[along]
+    memory_plot.check(plot, along)
+    sizes = {"seq-len": (batch_size, None), "batch-size": (None, seq_len)}[along]
 
-        def at(size: int) -> Any:
-            return _answer(model, mode, sizes[0] or size, sizes[1] or size, **options).document()
+    def at(size: int) -> Any:
+        return _answer(model, mode, sizes[0] or size, sizes[1] or size, **options).document()
 
-        asked = seq_len if along == "seq-len" else batch_size
-        memory_plot.draw(plot, along, asked, at, title=f"{model.name}: {mode}")
-    return _answer(model, mode, batch_size, seq_len, **options)
+    found = memory_plot.stacks(seq_len if along == "seq-len" else batch_size, at)
+    if plot == figure.TEXT:
+        return bars.below(answer, memory_plot.lines(found, along))
+    memory_plot.draw(plot, along, found, title=f"{model.name}: {mode}")
+    return answer
 
 
 def _answer(
