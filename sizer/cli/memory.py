@@ -14,7 +14,6 @@ from sizer.measures.step.experts import IMPLEMENTATIONS
 from sizer.measures.step.simulate import KERNELS, OFFLOADS, PRECISIONS, settings
 from sizer.model import Model
 from sizer.report import memory as report
-from sizer.report.memory_plot import ALONG
 from sizer.report.report import Report
 
 
@@ -42,7 +41,7 @@ from sizer.report.report import Report
 @click.option("--ledger", is_flag=True, help="List every tensor that is kept for the backward pass.")
 @click.option("--explain", is_flag=True, help="The formula, the values and what was assumed.")
 @click.option("--unit", default="auto", show_default=True, help=f"{', '.join(report.UNITS)}.")
-@click.option("--plot", metavar="FILE", help="Draw the parts, stacked (svg, png, pdf).")
+@click.option("--plot", metavar="FILE", help="Draw the parts, stacked (svg, png, pdf; - for text).")
 @click.option("--along", default="seq-len", show_default=True, metavar="NAME", help="seq-len or batch-size.")
 @output_options
 def command(model: Model, plot: str | None, along: str, **options: Any) -> Report:
@@ -55,24 +54,28 @@ def command(model: Model, plot: str | None, along: str, **options: Any) -> Repor
     sizer memory llama-7b --lora r=8,target=q_proj+v_proj --quant nf4
     sizer memory llama-3-8b --mode infer --seq-len 8192 --plot memory.svg
     """
-    if along not in ALONG:
-        raise UnknownName("axis", along, ALONG, hint=" or ".join(ALONG))
+    if along not in report.ALONG:
+        raise UnknownName("axis", along, report.ALONG, hint=" or ".join(report.ALONG))
     if plot is not None:
-        _draw(model, plot, along, options)
+        return _drawn(model, plot, along, options)
     return _answer(model, **options)
 
 
-def _draw(model: Model, plot: str, along: str, options: dict[str, Any]) -> None:
-    """Draw the parts over the lengths, or over the sizes of a batch, around the one that is asked for."""
-    from sizer.report import figure, memory_plot
+def _drawn(model: Model, plot: str, along: str, options: dict[str, Any]) -> Report:
+    """The answer, and its parts drawn over lengths, or sizes of a batch, around the one that is asked for."""
+    from sizer.report import bars, figure, memory_plot
 
-    figure.check(plot)
+    figure.check(plot, text=True)
     name = along.replace("-", "_")
 
     def at(size: int) -> Any:
         return _answer(model, **{**options, name: size}).document()
 
-    memory_plot.draw(plot, along, options[name], at, title=f"{model.name}: {options['mode']}")
+    answer, found = _answer(model, **options), memory_plot.stacks(options[name], at)
+    if plot == figure.TEXT:
+        return bars.below(answer, memory_plot.lines(found, along))
+    memory_plot.draw(plot, along, found, title=f"{model.name}: {options['mode']}")
+    return answer
 
 
 def _answer(model: Model, *, mode: str, estimate: str | None, ledger: bool, **options: Any) -> Report:

@@ -43,6 +43,9 @@ from sizer.report.report import Report
     help="Megatron's --make-vocab-size-divisible-by.",
 )
 @click.option("--dtype", default="bf16", show_default=True, metavar="TYPE", help="The type of the weights.")
+@click.option(
+    "--plot", metavar="FILE", help="Draw what every rank holds, stacked (svg, png, pdf; - for text)."
+)
 @click.option("--traffic", is_flag=True, help="What a rank sends in a training step, by collective.")
 @click.option(
     "--sp",
@@ -61,6 +64,7 @@ def command(model: Model, **options: Any) -> Report:
     sizer shard llama-3-8b --tp 8
     sizer shard llama-3-8b --framework fsdp2 --dp 8
     sizer shard llama-3-8b --tp 4 --pp 4
+    sizer shard llama-3-8b --framework fsdp2 --dp 8 --plot ranks.svg
     sizer shard llama-3-8b --tp 4 --dp 8 --zero 1 --traffic --seq-len 8192
 
     -q prints the parameters of the heaviest rank.

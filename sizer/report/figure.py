@@ -20,8 +20,26 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 ENDINGS = (".svg", ".png", ".pdf")
 
 
-def check(path: str) -> None:
-    """Refuse a picture that cannot be drawn, before anything is worked out for it."""
+# Instead of a file: bars of text below the answer.
+TEXT = "-"
+
+
+# A colour for each part of memory, in every picture of it.
+OF_PARTS = {
+    "weights": COLOURS[0],
+    "held by others too": COLOURS[5],
+    "gradients": COLOURS[1],
+    "optimizer state": COLOURS[2],
+    "KV cache": COLOURS[4],
+    "activations": COLOURS[3],
+}
+GREY = "#bbbbbb"
+
+
+def check(path: str, *, text: bool = False) -> None:
+    """Refuse a picture that cannot be drawn, before anything is worked out for it; `text`: bars may be."""
+    if text and path == TEXT:
+        return
     if not path.lower().endswith(ENDINGS):
         raise BadInput(f"{clip(path)} is no picture that can be drawn; end it in {', '.join(ENDINGS)}")
     folder = os.path.dirname(path)
@@ -45,6 +63,12 @@ def plain(axes: Axes) -> None:
     axes.grid(True, color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """A legend beside the picture, in the order of its stacks."""
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles[::-1], names[::-1], frameon=False, fontsize=9, loc="outside right upper")
 
 
 def numbers(words: Callable[[int], str] = units.count) -> Any:

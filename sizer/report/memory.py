@@ -18,6 +18,8 @@ from sizer.report.count import head, notes
 from sizer.report.report import Report, Table, View
 
 UNITS = ("auto", "B", "GB", "GiB")
+# What a picture runs along, and the words below its axis.
+ALONG = {"seq-len": "tokens a sequence", "batch-size": "sequences"}
 
 
 class Line(Record):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sizer import units
+from sizer.errors import InvalidConfig
 from sizer.measures.cache_dtypes import block
 from sizer.measures.sharding import Rank, Shards
 from sizer.model import Model
+from sizer.report import figure
 from sizer.report.count import head, notes
 from sizer.report.report import Report, Table, View
 
@@ -20,15 +22,25 @@ RUN = ("batch_size", "seq_len", "micro_batches", "sp", "checkpointing")
 
 
 def report(
-    model: Model, *, framework: str = "megatron", dtype: str = "bf16", traffic: bool = False, **degrees: Any
+    model: Model,
+    *,
+    framework: str = "megatron",
+    dtype: str = "bf16",
+    traffic: bool = False,
+    plot: str | None = None,
+    **degrees: Any,
 ) -> Report:
     """Parameters of every rank, equal ranks in one row; with `traffic`, what one of them sends in a step."""
+    if plot is not None:
+        figure.check(plot, text=True)
     stored = block(dtype)
     run = {name: degrees.pop(name) for name in RUN if name in degrees}
     found = model.shards(framework, **degrees)
     if traffic:
         from sizer.report import traffic as sending
 
+        if plot is not None:
+            raise InvalidConfig("--plot draws what ranks hold; leave --traffic out")
         return sending.report(model, found, cp=degrees.get("cp", 1), **run)
     label = "exact" if found.exact else "estimate"
 
@@ -70,7 +82,20 @@ def report(
             "sources": model.sources,
         }
 
-    return Report(str(found.heaviest.params), document, view)
+    answer = Report(str(found.heaviest.params), document, view)
+    return answer if plot is None else _drawn(answer, model, found, dtype, plot)
+
+
+def _drawn(answer: Report, model: Model, found: Shards, dtype: str, path: str) -> Report:
+    """The answer, with a bar for each rank: in a picture, or as text below it."""
+    from sizer.report import bars, shard_plot
+
+    stored = block(dtype)
+    held = shard_plot.holdings(found, width=stored.bytes, per=stored.elements, dtype=dtype)
+    if path == figure.TEXT:
+        return bars.below(answer, shard_plot.lines(held))
+    shard_plot.draw(path, held, title=f"{model.name}: {found.plan.framework}, {found.plan.world:,} ranks")
+    return answer
 
 
 def by_rank(found: Shards) -> list[int]:

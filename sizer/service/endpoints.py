@@ -174,7 +174,7 @@ ENDPOINTS = {
     "flops": Endpoint("flops", {**_LLAMA, "batch_size": 8, "seq_len": 8192, "rule": ["6n"]}, tool=True),
     "kv-cache": Endpoint("kv_cache", {**_LLAMA, "batch_size": 4, "seq_len": 8192}, tool=True),
     "memory": Endpoint("memory", {**_GPT2, "batch_size": 8, "seq_len": 1024}, without=("plot",), tool=True),
-    "shard": Endpoint("shard", {**_LLAMA, "tp": 8}),
+    "shard": Endpoint("shard", {**_LLAMA, "tp": 8}, without=("plot",)),
     "size": Endpoint("size", {**_LLAMA, "quant": "q4_k_m"}),
     "fit": Endpoint(
         "fit", {**_LLAMA, "on": "h100", "gpus": 1, "engine": "vllm"}, without=_OWN_HARDWARE, tool=True
