@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from sizer.errors import SizerError
+
 # click first looks a short option up among the long ones, and to tell the near misses it imports
 # difflib; spelling out the two that scripts use saves that on every call.
 _LONG = {"-q": "--quiet", "-v": "--verbose"}
@@ -98,6 +100,16 @@ class Command(_Quick, click.Command):
         rest = super().parse_args(ctx, [_LONG.get(arg, arg) for arg in args])
         bounded(ctx)
         return rest
+
+    def invoke(self, ctx: click.Context) -> object:
+        """As click; an error speaks of options as they are typed."""
+        try:
+            return super().invoke(ctx)
+        except SizerError as error:
+            from sizer.cli.spoken import spoken
+
+            error.args = (spoken(str(error), self.params), *error.args[1:])
+            raise
 
 
 class Group(_Quick, click.Group):

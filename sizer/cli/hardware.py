@@ -30,9 +30,14 @@ def command(ctx: click.Context) -> None:
 @click.option("--search", metavar="WORD", help="A word in the name.")
 @click.option("--min-memory", metavar="BYTES", help="Usable memory of at least 40GiB, 80GB, ….")
 @click.option("--hardware-file", metavar="FILE", help="A TOML file with accelerators of your own.")
+@click.option("--explain", is_flag=True, help="The sources of each, and what other tables say.")
 @output_options
 def list_(
-    vendor: str | None, search: str | None, min_memory: str | None, hardware_file: str | None
+    vendor: str | None,
+    search: str | None,
+    min_memory: str | None,
+    hardware_file: str | None,
+    explain: bool,
 ) -> Report:
     """List the accelerators.
 
@@ -41,17 +46,19 @@ def list_(
     sizer hardware list --vendor nvidia --min-memory 100GiB
     """
     least = byte_count(min_memory, "--min-memory") or 0
-    return report.listing(vendor=vendor, search=search, least_memory=least, hardware_file=hardware_file)
+    chosen = {"vendor": vendor, "search": search, "hardware_file": hardware_file}
+    return report.listing(**chosen, least_memory=least, explain=explain)
 
 
 @command.command("show", cls=Command)
 @click.argument("name", shell_complete=accelerators)
 @click.option("--hardware-file", metavar="FILE", help="A TOML file with accelerators of your own.")
+@click.option("--explain", is_flag=True, help="Each value exactly, its source, and what other tables say.")
 @output_options
-def show(name: str, hardware_file: str | None) -> Report:
+def show(name: str, hardware_file: str | None, explain: bool) -> Report:
     """Show one accelerator with its sources; with -q its usable bytes.
 
     \b
-    sizer hardware show h100-sxm
+    sizer hardware show h100-sxm --explain
     """
-    return report.shown(name, hardware_file=hardware_file)
+    return report.shown(name, hardware_file=hardware_file, explain=explain)

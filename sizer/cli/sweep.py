@@ -99,7 +99,7 @@ def _streamed(
     for line in report.explained(grid) if explain else ():
         click.echo(f"sizer: {line}", err=True)
     try:
-        out = sys.stdout.buffer
+        out: Any = getattr(sys.stdout, "buffer", None) or _Decoded()
         kind = "jsonl" if form == "json" else "csv"
         seen = report.stream(grid, kind, out, scheduler=scheduler, progress=_progress())
         out.flush()
@@ -107,6 +107,18 @@ def _streamed(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise ClosedPipe from None
     return seen
+
+
+class _Decoded:
+    """Standard output where it takes text alone, as in a notebook."""
+
+    def write(self, rows: Any) -> None:
+        """Write bytes as the text that they are."""
+        sys.stdout.write(bytes(rows).decode())
+
+    def flush(self) -> None:
+        """Let go of what was written."""
+        sys.stdout.flush()
 
 
 def _split(words: tuple[str, ...]) -> tuple[str | None, dict[str, str]]:

@@ -91,7 +91,7 @@ def layout_of(
         text = " · ".join(f"{name} = {value}" for name, value in given.items() if value is not None)
         if given[free] is not None or gpus % product:
             if product != gpus:
-                near = round(gpus / product) * product or product
+                near = product if given[free] is not None else round(gpus / product) * product or product
                 raise InvalidConfig(f"gpus = {gpus} is not what {text} multiply to; use gpus = {near}")
         else:
             given[free] = gpus // product

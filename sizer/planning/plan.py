@@ -89,7 +89,7 @@ def plan(
         raise UnknownName("objective", objective, OBJECTIVES, hint=", ".join(OBJECTIVES))
     if (gpus is None) == (max_gpus is None):
         raise InvalidConfig(
-            "give gpus or max_gpus, the number of GPUs or the most there are"
+            "give --gpus N, so many, or --max-gpus N, at most so many"
             if gpus is None
             else f"gpus = {gpus} and max_gpus = {max_gpus} contradict; give one"
         )

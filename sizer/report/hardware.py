@@ -18,6 +18,7 @@ def listing(
     search: str | None = None,
     least_memory: int = 0,
     hardware_file: str | None = None,
+    explain: bool = False,
 ) -> Report:
     """The accelerators, of one vendor, with a word in their name, or with that much usable memory."""
     found = hardwares(vendor)
@@ -52,12 +53,14 @@ def listing(
             for one in found
         ]
         headers = ("name", "vendor", "memory", "usable", "bandwidth", "16-bit dense", "power")
-        return View(Table(headers, rows, (2, 3, 4, 5, 6), [_flat(one) for one in found]))
+        said = [f"{one.name}: {'; '.join([*one.sources, *one.notes])} ({one.date})" for one in found]
+        table = Table(headers, rows, (2, 3, 4, 5, 6), [_flat(one) for one in found])
+        return View(table, below=said if explain else [])
 
     return Report("\n".join(one.name for one in found), document, view)
 
 
-def shown(name: str, *, hardware_file: str | None = None) -> Report:
+def shown(name: str, *, hardware_file: str | None = None, explain: bool = False) -> Report:
     """One accelerator: every value, its source, and where tables disagree."""
     one = hardware(name, file=hardware_file)
 
@@ -65,6 +68,7 @@ def shown(name: str, *, hardware_file: str | None = None) -> Report:
         return {
             "sizer_version": __version__,
             **record(one),
+            "values": explained(one),
             "assumptions": list(one.notes),
             "sources": list(one.sources),
         }
@@ -86,6 +90,8 @@ def shown(name: str, *, hardware_file: str | None = None) -> Report:
             ("link", _rate(link), "–" if link is None else f"each way; {_rate(2 * link)} both"),
             ("network", _rate(network), "each way, of one accelerator"),
         ]
+        if explain:
+            return _explanation(one)
         return View(
             Table(("field", "value", "what"), rows, (1,), [_flat(one)]),
             above=[f"{one.name}  ({one.vendor})"],
@@ -93,6 +99,55 @@ def shown(name: str, *, hardware_file: str | None = None) -> Report:
         )
 
     return Report(str(one.usable_bytes), document, view)
+
+
+def explained(one: Accelerator) -> list[dict[str, Any]]:
+    """Each value that is known: exactly, its source, its date, and what other tables say."""
+    plain: dict[str, tuple[str, Any]] = {
+        "memory": ("bytes", one.memory_bytes),
+        "usable": ("bytes", one.usable_bytes),
+        "bandwidth": ("bytes/s", one.bandwidth_bytes_per_s),
+        **{f"{dtype} dense": ("FLOP/s", one.peak.get(dtype)) for dtype in DTYPES},
+        **{f"{dtype} sparse": ("FLOP/s", one.sparse.get(dtype)) for dtype in DTYPES},
+        "power": ("W", one.watts),
+        "a node": ("accelerators", one.node_gpus),
+        "link": ("bytes/s each way", one.link_bytes_per_s),
+        "network": ("bytes/s each way", one.network_bytes_per_s),
+        "price": ("an hour", one.price_per_hour),
+    }
+    source, usable = one.sources[0], one.sources[-1].removeprefix("usable memory: ")
+    return [
+        {
+            "field": field,
+            "value": value,
+            "unit": unit,
+            "source": usable if field == "usable" else source,
+            "date": one.date,
+            "otherwise": [note for note in one.notes if _about(note, field)],
+        }
+        for field, (unit, value) in plain.items()
+        if value is not None
+    ]
+
+
+def _about(note: str, field: str) -> bool:
+    """Whether a note is about a value: it begins with its name, of a peak with the type of number."""
+    return note.partition(":")[0] in (field, field.partition(" ")[0])
+
+
+def _explanation(one: Accelerator) -> View:
+    values = explained(one)
+    sources = list(dict.fromkeys(value["source"] for value in values))
+    rows = []
+    for v in values:
+        place = f"{sources.index(v['source']) + 1}" + (", and others differ" if v["otherwise"] else "")
+        rows.append((v["field"], f"{v['value']:,}", v["unit"], v["date"], place))
+    numbered = [f"{i}: {source}" for i, source in enumerate(sources, 1)]
+    return View(
+        Table(("field", "value", "unit", "entered", "source"), rows, (1,), values),
+        above=[f"{one.name}  ({one.vendor})"],
+        below=[*numbered, *one.notes],
+    )
 
 
 def record(one: Accelerator) -> dict[str, Any]:

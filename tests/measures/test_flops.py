@@ -346,10 +346,10 @@ def test_the_formula_of_a_flash_kernel() -> None:
 
 
 BAD = [
-    (["--seq-len", "0"], ["seq_len = 0 is zero"]),
-    (["--seq-len", "-3"], ["seq_len = -3 is negative"]),
-    (["--batch-size", "0"], ["batch_size = 0 is zero"]),
-    (["--past", "-1"], ["past_len = -1 is negative"]),
+    (["--seq-len", "0"], ["--seq-len 0 is zero"]),
+    (["--seq-len", "-3"], ["--seq-len -3 is negative"]),
+    (["--batch-size", "0"], ["--batch-size 0 is zero"]),
+    (["--past", "-1"], ["--past -1 is negative"]),
     (["--attention", "flahs"], ["no attention kernel named 'flahs'", "flash", "eager, sdpa"]),
     (["--checkpointing", "ful"], ["no kind of checkpointing named 'ful'", "full"]),
     (["--latents", "absorbd"], ["no way to read latents named 'absorbd'; did you mean 'absorbed'?"]),

@@ -236,17 +236,17 @@ def test_the_formula_is_the_number(key: tuple[str, str]) -> None:
 
 
 BAD = [
-    (["--seq-len", "0"], ["seq_len = 0 is zero"]),
-    (["--batch-size", "-1"], ["batch_size = -1 is negative"]),
+    (["--seq-len", "0"], ["--seq-len 0 is zero"]),
+    (["--batch-size", "-1"], ["--batch-size -1 is negative"]),
     (["--dtype", "bf17"], ["no cache dtype named 'bf17'", "bf16"]),
     (["--key-dtype", "q9"], ["no cache dtype named 'q9'", "q8_0"]),
     (["--policy", "vlm"], ["no cache policy named 'vlm'; did you mean 'vllm'?"]),
-    (["--tp", "3"], ["tp = 3", "n_kv_heads = 8", "use 1, 2, 4, 8"]),
-    (["--budget", "40 apples"], ["--budget = 40 apples is no number of bytes; write 40GiB"]),
+    (["--tp", "3"], ["--tp 3", "n_kv_heads = 8", "use 1, 2, 4, 8"]),
+    (["--budget", "40 apples"], ["--budget 40 apples is no number of bytes; write 40GiB"]),
     (["--unit", "Gib"], ["no unit named 'Gib'; did you mean 'GiB'"]),
     (
         ["--seq-len", "100", "--policy", "static", "--max-len", "10"],
-        ["seq_len = 100 is more than max_len = 10"],
+        ["--seq-len 100 is more than --max-len 10"],
     ),
     (["--dtype", "fp8_ds_mla"], ["latent of 576", "use fp8"]),
     (["--draft", "llama-3-9b"], ["no preset named 'llama-3-9b'"]),

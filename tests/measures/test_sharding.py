@@ -137,14 +137,14 @@ def test_ranks_add_up_to_the_model_and_what_is_replicated(degrees: dict[str, int
 
 
 BAD = [
-    (["--tp", "3"], ["tp = 3 does not divide n_heads = 32", "use 1, 2, 4, 8, 16 or 32"]),
-    (["--pp", "5"], ["pp = 5 does not divide n_layers = 32", "1, 2, 4, 8, 16 or 32"]),
-    (["--dp", "0"], ["dp = 0 is zero"]),
-    (["--zero", "4"], ["zero = 4 is no stage of ZeRO", "0, 1, 2 and 3"]),
+    (["--tp", "3"], ["--tp 3 does not divide n_heads = 32", "use 1, 2, 4, 8, 16 or 32"]),
+    (["--pp", "5"], ["--pp 5 does not divide n_layers = 32", "1, 2, 4, 8, 16 or 32"]),
+    (["--dp", "0"], ["--dp 0 is zero"]),
+    (["--zero", "4"], ["--zero 4 is no stage of ZeRO", "0, 1, 2 and 3"]),
     (["--framework", "megatrom"], ["no framework named 'megatrom'; did you mean 'megatron'?"]),
-    (["--framework", "fsdp2", "--tp", "2"], ["tp = 2", "fsdp2 is known for dp alone"]),
-    (["--framework", "vllm", "--pp", "64"], ["pp = 64 is more than n_layers = 32"]),
-    (["--ep", "3", "--dp", "4"], ["dp = 4 is not a multiple of ep = 3; use dp = 6"]),
+    (["--framework", "fsdp2", "--tp", "2"], ["--tp 2", "fsdp2 is known for dp alone"]),
+    (["--framework", "vllm", "--pp", "64"], ["--pp 64 is more than n_layers = 32"]),
+    (["--ep", "3", "--dp", "4"], ["--dp 4 is not a multiple of --ep 3; use --dp 6"]),
     (["--dtype", "bf17"], ["no cache dtype named 'bf17'"]),
 ]
 

@@ -83,7 +83,7 @@ BAD = [
     (("--framework", "vllm", "--traffic"), "vllm trains nothing"),
     (("--framework", "fsdp2", "--cp", "2"), "known for megatron alone"),
     (("--replicate", "2"), "known for fsdp2 alone"),
-    (("--traffic", "--seq-len", "0"), "seq_len = 0 is zero"),
+    (("--traffic", "--seq-len", "0"), "--seq-len 0 is zero"),
 ]
 
 

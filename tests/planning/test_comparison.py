@@ -68,7 +68,7 @@ def test_a_picture(sizer_cli: Run, tmp_path: Path) -> None:
         (("gpt2-small",), "1 model: compare takes 2 to 12"),
         ((), "0 models: compare takes 2 to 12"),
         (("gpt2-small", "gpt22"), "did you mean"),
-        (("gpt2-small", "gpt2-medium", "--seq-len", "0"), "seq_len = 0"),
+        (("gpt2-small", "gpt2-medium", "--seq-len", "0"), "--seq-len 0"),
         (("gpt2-small", "gpt2-medium", "--dtype", "fp7"), "no dtype named 'fp7'"),
         (("gpt2-small", "gpt2-medium", "--plot", "nowhere/x.png"), "there is no folder"),
     ],

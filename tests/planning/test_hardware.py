@@ -209,3 +209,36 @@ def test_hardware_on_the_command_line(sizer_cli: Run) -> None:
     assert (code, out.split()[0]) == (0, "tpu-v2")
     assert sizer_cli("hardware", "list", "--vendor", "cray")[0] == 2
     assert sizer_cli("hardware", "show", "nothing")[0] == 2
+
+
+def test_each_value_says_where_it_is_from(sizer_cli: Run) -> None:
+    code, text, _ = sizer_cli("hardware", "show", "h100", "--explain")
+    document = json.loads(sizer_cli("hardware", "show", "h100", "--json")[1])
+    values = {value["field"]: value for value in document["values"]}
+
+    assert code == 0
+    assert all(value["source"] and value["date"] for value in values.values())
+    assert "data sheet" in values["bandwidth"]["source"]
+    assert "PyTorch" in values["usable"]["source"]
+    # The white paper's first edition has 3,072 GB/s where the data sheet has 3.35 TB/s.
+    assert values["bandwidth"]["value"] == 3_350 * 10**9
+    assert any("3,072" in other for other in values["bandwidth"]["otherwise"])
+    assert values["power"]["otherwise"] == []
+    for part in (
+        "3,350,000,000,000",
+        "1, and others differ",
+        "1: H100 data sheet",
+        "2: PyTorch",
+        "2026-11-30",
+    ):
+        assert part in text
+    assert "H100 data sheet" in sizer_cli("hardware", "list", "--search", "h100", "--explain")[1]
+
+
+def test_every_note_that_names_a_value_is_found_beside_it() -> None:
+    from sizer.report.hardware import explained
+
+    for one in hardwares():
+        beside = [note for value in explained(one) for note in value["otherwise"]]
+        named = [note for note in one.notes if note.partition(":")[0] in ("bandwidth", "memory", "usable")]
+        assert set(named) <= set(beside), one.name

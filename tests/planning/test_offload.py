@@ -174,30 +174,30 @@ def test_offloading_is_among_what_would_make_it_fit(sizer_cli: Run) -> None:
 
 BAD = [
     (["fit", "--mode", "train", "--offload", "all"], "no thing to offload named 'all'"),
-    (["fit", "--offload", "optimizer"], "offload = optimizer is of training"),
-    (["fit", "--mode", "train", "--gpus", "2", "--offload", "optimizer"], "needs zero = 1 or more"),
+    (["fit", "--offload", "optimizer"], "--offload optimizer is of training"),
+    (["fit", "--mode", "train", "--gpus", "2", "--offload", "optimizer"], "needs --zero 1 or more"),
     (
         ["fit", "--mode", "train", "--gpus", "2", "--zero", "1", "--offload", "gradients"],
-        "needs zero = 2 or 3",
+        "needs --zero 2 or 3",
     ),
-    (["fit", "--mode", "train", "--offload", "params"], "needs zero = 3"),
-    (["fit", "--mode", "train", "--gpus", "2", "--pp", "2", "--offload", "gradients"], "pp = 2 contradict"),
+    (["fit", "--mode", "train", "--offload", "params"], "needs --zero 3"),
+    (["fit", "--mode", "train", "--gpus", "2", "--pp", "2", "--offload", "gradients"], "--pp 2 contradict"),
     (["fit", "--mode", "train", "--vpp", "2"], "there is nothing to interleave; add pp"),
-    (["fit", "--mode", "train", "--vpp", "0"], "vpp = 0"),
+    (["fit", "--mode", "train", "--vpp", "0"], "--vpp 0"),
     (
         ["fit", "--mode", "train", "--pp", "4", "--gpus", "4", "--vpp", "2", "--batch-size", "6"],
-        "use batch_size = 8",
+        "use --batch-size 8",
     ),
     (
         ["fit", "--mode", "train", "--pp", "4", "--gpus", "4", "--vpp", "3", "--batch-size", "8"],
         "n_layers = 32 is no multiple of pp · vpp = 12",
     ),
-    (["plan", "--gpus", "2", "--host-memory", "64GB"], "host_memory = 64000000000 is of training"),
+    (["plan", "--gpus", "2", "--host-memory", "64GB"], "--host-memory 64000000000 is of training"),
     (
         ["plan", "--gpus", "2", "--mode", "train", "--host-memory", "much"],
-        "--host-memory = much is no number",
+        "--host-memory much is no number",
     ),
-    (["plan", "--gpus", "2", "--vpp", "2"], "vpp = 2 is of training"),
+    (["plan", "--gpus", "2", "--vpp", "2"], "--vpp 2 is of training"),
 ]
 
 

@@ -242,18 +242,18 @@ def test_a_search_that_finds_nothing_ends() -> None:
 
 
 BAD = [
-    ([], ["give gpus or max_gpus"]),
-    (["--gpus", "8", "--max-gpus", "8"], ["gpus = 8 and max_gpus = 8 contradict"]),
-    (["--gpus", "0"], ["gpus = 0 is not a number of GPUs"]),
-    (["--max-gpus", "-3"], ["max_gpus = -3"]),
-    (["--max-gpus", "999999999"], ["max_gpus = 999999999"]),
-    (["--gpus", "8", "--tp", "3"], ["gpus = 8 is no multiple of tp = 3"]),
-    (["--gpus", "8", "--tp", "0"], ["tp = 0 is zero"]),
+    ([], ["give --gpus N, so many, or --max-gpus N, at most so many"]),
+    (["--gpus", "8", "--max-gpus", "8"], ["--gpus 8 and --max-gpus 8 contradict"]),
+    (["--gpus", "0"], ["--gpus 0 is not a number of GPUs"]),
+    (["--max-gpus", "-3"], ["--max-gpus -3"]),
+    (["--max-gpus", "999999999"], ["--max-gpus 999999999"]),
+    (["--gpus", "8", "--tp", "3"], ["--gpus 8 is no multiple of --tp 3"]),
+    (["--gpus", "8", "--tp", "0"], ["--tp 0 is zero"]),
     (["--gpus", "8", "--for", "speed"], ["no objective named 'speed'"]),
     (["--gpus", "8", "--for", "concurrency", "--mode", "train"], ["concurrency is of serving"]),
-    (["--gpus", "8", "--zero", "2"], ["zero = 2 is of training"]),
-    (["--gpus", "8", "--mode", "train", "--zero", "7"], ["zero = 7 is no stage"]),
-    (["--gpus", "8", "--mode", "train", "--zero", "3", "--pp", "2"], ["zero = 3 and pp = 2 contradict"]),
+    (["--gpus", "8", "--zero", "2"], ["--zero 2 is of training"]),
+    (["--gpus", "8", "--mode", "train", "--zero", "7"], ["--zero 7 is no stage"]),
+    (["--gpus", "8", "--mode", "train", "--zero", "3", "--pp", "2"], ["--zero 3 and --pp 2 contradict"]),
     (["--gpus", "8", "--mode", "train", "--checkpointing", "some"], ["no checkpointing named 'some'"]),
     (["--gpus", "8", "--dtype", "bf16,zz"], ["no weight format named 'zz'"]),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -272,6 +273,16 @@ def test_many_models_and_a_bad_one(tmp_path: Path, sizer_cli: Run) -> None:
         ("two", 1, 209494272),
         ("two", 2, 209494272),
     ]
+
+
+def test_standard_output_may_take_text_alone() -> None:
+    from sizer.cli import main
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = main(["sweep", "gpt2-small", "n_layers=12,24", "--what", "params", "--csv"])
+
+    assert (code, out.getvalue()) == (0, "n_layers,params,error\n12,124439808,\n24,209494272,\n")
 
 
 def test_a_picture_names_what_it_shows(tmp_path: Path, sizer_cli: Run) -> None:
