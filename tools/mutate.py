@@ -200,13 +200,13 @@ def survives(path: Path, tree: ast.Module, tests: list[str]) -> bool:
     return in_a_child(work) == 0
 
 
-def executed(out: Path) -> None:
-    """Run all tests, one process a file, and write what each of them executes."""
+def executed(tests: list[Path], out: Path) -> None:
+    """Run tests, one process a file, and write what each of them executes."""
     files: dict[str, dict[int, list[str]]] = {}
     seconds: dict[str, float] = {}
-    tests = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if not set_apart(path)]
     with tempfile.TemporaryDirectory() as folder:
         for test in tests:
+            print(f"reading {test.relative_to(ROOT)}", file=sys.stderr, flush=True)
             part = Path(folder) / "part.json"
             part.unlink(missing_ok=True)
             in_a_child(partial(watch, test, part))
@@ -289,6 +289,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--map", type=Path, metavar="FILE")
+    tests = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if not set_apart(path)]
+    parser.add_argument("--tests", nargs="+", type=Path, default=tests, metavar="FILE")
     chosen = parser.parse_args()
     os.chdir(ROOT)
     # Not this folder: its `coverage.py` is no coverage.py.
@@ -300,7 +302,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept = chosen.map or Path(folder) / "map.json"
         if not kept.exists():
-            executed(kept)
+            executed([path.resolve() for path in chosen.tests], kept)
         lines, seconds = json.loads(kept.read_text())
     files = [
         p for f in chosen.folders for p in ([ROOT / f] if f.endswith(".py") else (ROOT / f).rglob("*.py"))

@@ -115,9 +115,9 @@ def main(args: list[str] | None = None) -> int:
         return _fail(str(error))
     except click.UsageError as error:
         hint = f" ({error.ctx.command_path} --help)" if error.ctx else ""
-        return _fail(sentence(error.format_message()) + hint)
+        return _fail(error.format_message() + hint)
     except click.ClickException as error:
-        return _fail(sentence(error.format_message()))
+        return _fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted")
     except OSError as error:
@@ -135,7 +135,7 @@ def main(args: list[str] | None = None) -> int:
 
 def _fail(message: str) -> int:
     with contextlib.suppress(OSError):
-        click.echo(f"sizer: {message}", err=True)
+        click.echo(f"sizer: {sentence(message)}", err=True)
     return 2
 
 

@@ -38,7 +38,7 @@ def byte_count(text: str | None, option: str) -> int | None:
     number = parse_bytes(text)
     if number is None or number <= 0:
         raise InvalidConfig(
-            f"{option} = {text} is no number of bytes; write 40GiB (2³⁰ each) or 40GB (10⁹ each)"
+            f"{option} = {clip(text)} is no number of bytes; write 40GiB (2³⁰ each) or 40GB (10⁹ each)"
         )
     return number
 
@@ -62,7 +62,7 @@ def lengths(pairs: tuple[str, ...]) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for pair in pairs:
         name, equals, number = pair.partition("=")
-        if not equals or not number.strip().isdigit():
-            raise InvalidConfig(f"--stream {pair} is not NAME=TOKENS, such as image=576")
+        if not equals or not number.strip().isdecimal() or len(number) > 30:
+            raise InvalidConfig(f"--stream {clip(pair)} is not NAME=TOKENS, such as image=576")
         found[name.strip()] = int(number)
     return found or None

@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT
 from test_transformers_rows import name_of
 from test_transformers_rows import test_a_class_is_what_transformers_builds as is_as_built
+from test_transformers_rows import test_the_formula_with_numbers_is_the_count as has_its_formula
 
 import sizer
 
@@ -28,6 +29,7 @@ REFUSED = [row for row in ROWS if row["model_type"] in BARE and not row["cls"].e
 @pytest.mark.parametrize("row", [row for row in ROWS if row not in REFUSED], ids=name_of)
 def test_a_class_of_another_task_is_what_transformers_builds(row: dict[str, Any]) -> None:
     is_as_built(row)
+    has_its_formula(row)
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=name_of)
