@@ -202,7 +202,7 @@ def survives(path: Path, tree: ast.Module, tests: list[str]) -> bool:
 
 def executed(tests: list[Path], out: Path) -> None:
     """Run tests, one process a file, and write what each of them executes."""
-    files: dict[str, dict[int, list[str]]] = {}
+    files: dict[str, dict[str, list[int]]] = {}
     seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for test in tests:
@@ -213,9 +213,11 @@ def executed(tests: list[Path], out: Path) -> None:
             if part.exists():
                 found, took = json.loads(part.read_text())
                 seconds |= {name: s for name, s in took.items() if s < float("inf")}
+                number = {name: i for i, name in enumerate(seconds)}
                 for path, lines in found.items():
                     for line, names in lines.items():
-                        files.setdefault(path, {}).setdefault(line, []).extend(names)
+                        kept = (number[name] for name in names if name in number)
+                        files.setdefault(path, {}).setdefault(line, []).extend(kept)
     out.write_text(json.dumps([files, seconds]))
 
 
@@ -250,7 +252,7 @@ def tests_of(
 ) -> list[str]:
     """The tests that execute a place, or else its function, or else anything of the module."""
     for names in (places(lines, node), places(lines, function_of(node, tree)), places(lines, tree)):
-        if names := names & set(seconds):
+        if names:
             break
     by_file: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (seconds[name], name)):
@@ -303,7 +305,12 @@ def main() -> None:
         kept = chosen.map or Path(folder) / "map.json"
         if not kept.exists():
             executed([path.resolve() for path in chosen.tests], kept)
-        lines, seconds = json.loads(kept.read_text())
+        numbered, seconds = json.loads(kept.read_text())
+    known = list(seconds)
+    lines = {
+        path: {line: [known[i] for i in numbers] for line, numbers in of_file.items()}
+        for path, of_file in numbered.items()
+    }
     files = [
         p for f in chosen.folders for p in ([ROOT / f] if f.endswith(".py") else (ROOT / f).rglob("*.py"))
     ]

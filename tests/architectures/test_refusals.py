@@ -41,7 +41,12 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("hunyuan_v1_moe", None, {"num_experts_per_tok": [1, 2]}, "layers that differ in it are not supported"),
     ("deepseek_v4", None, {"layer_types": ["x"] * 61}, "'x' is no kind of layer"),
     ("lfm2", None, {"layer_types": ["x"] * 16}, "'x'"),
-    ("minicpm", None, {"num_experts": 8, "first_k_dense_replace": 1}, "with leading dense layers is not known"),
+    (
+        "minicpm",
+        None,
+        {"num_experts": 8, "first_k_dense_replace": 1},
+        "with leading dense layers is not known",
+    ),
     ("granite", None, {"embedding_multiplier": True, "num_attention_heads": 0}, "num_attention_heads"),
     ("dpr", "DPRModel", {}, "no class named 'DPRModel'"),
     ("splinter", "SplinterForCausalLM", {}, "no class named 'SplinterForCausalLM'"),
