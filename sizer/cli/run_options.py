@@ -43,6 +43,10 @@ def byte_count(text: str | None, option: str) -> int | None:
     return number
 
 
+# All that is computed with it in floating point stays finite.
+MOST_NUMBER = 10**50
+
+
 def number(text: str | None, option: str) -> int | None:
     """The number of `15T`, `300B` or `5.76e23`."""
     if text is None:
@@ -54,6 +58,8 @@ def number(text: str | None, option: str) -> int | None:
         raise InvalidConfig(
             f"{option} = {clip(text)} is no whole number above zero; write 300B, 15T or 5.76e23"
         )
+    if found > MOST_NUMBER:
+        raise InvalidConfig(f"{option} = {clip(text)} is over 10^50, beyond anything to count")
     return found
 
 
