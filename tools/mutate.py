@@ -250,10 +250,18 @@ def watch(test: Path, out: Path) -> int:
 def tests_of(
     lines: dict[str, list[str]], seconds: dict[str, float], node: ast.AST, tree: ast.Module
 ) -> list[str]:
-    """The tests that execute a place, or else its function, or else anything of the module."""
-    for names in (places(lines, node), places(lines, function_of(node, tree)), places(lines, tree)):
-        if names:
-            break
+    """The tests that execute a place, or else its function or what reads its name, or else the module."""
+    around = function_of(node, tree)
+    if around is None:
+        # What stands outside of functions is executed by whoever imports it first.
+        chances = [reading(node, tree), [tree]]
+    elif any(part is node for one in around.body for part in ast.walk(one)):
+        chances = [[node], around.body, [tree]]
+    else:
+        chances = [around.body, [tree]]
+    names = next(
+        filter(None, ({n for one in chance for n in places(lines, one)} for chance in chances)), set()
+    )
     by_file: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (seconds[name], name)):
         by_file.setdefault(name.partition("::")[0], []).append(name)
@@ -272,14 +280,31 @@ def places(lines: dict[str, list[str]], node: ast.AST) -> set[str]:
     return {name for line, names in lines.items() if first <= int(line) <= last for name in names}
 
 
-def function_of(node: ast.AST, tree: ast.Module) -> ast.AST:
-    """The innermost function that a node stands in, or the module."""
+def function_of(node: ast.AST, tree: ast.Module) -> ast.FunctionDef | None:
+    """The innermost function that a node stands in."""
     around = [
         one
         for one in ast.walk(tree)
         if isinstance(one, ast.FunctionDef) and any(part is node for part in ast.walk(one))
     ]
-    return around[-1] if around else tree
+    return around[-1] if around else None
+
+
+def reading(node: ast.AST, tree: ast.Module) -> list[ast.AST]:
+    """Where the names are read that a statement outside of functions sets."""
+    statement = next(one for one in tree.body if any(part is node for part in ast.walk(one)))
+    names = {
+        part.id
+        for part in ast.walk(statement)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
+    return [
+        part
+        for one in tree.body
+        if one is not statement
+        for part in ast.walk(one)
+        if isinstance(part, ast.Name) and part.id in names
+    ]
 
 
 def main() -> None:
@@ -319,7 +344,7 @@ def main() -> None:
     random.Random(chosen.seed).shuffle(possible)
     # Nothing changed must pass, and nothing at all must not, or the score would say nothing.
     largest = max(trees, key=lambda path: path.stat().st_size)
-    some = tests_of(lines[str(largest.relative_to(ROOT))], seconds, trees[largest], trees[largest])
+    some = tests_of(lines[str(largest.relative_to(ROOT))], seconds, trees[largest].body[-1], trees[largest])
     if not survives(largest, trees[largest], some) or survives(largest, ast.Module([], []), some):
         sys.exit("the tests fail without a change, or pass without the module")
     end, tried, left = time.monotonic() + chosen.seconds, 0, 0
