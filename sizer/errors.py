@@ -95,8 +95,8 @@ def clip(text: object, most: int = 80) -> str:
 
 
 def sentence(text: str) -> str:
-    """A message of another library, which repeats what it was given however long that is."""
-    return clip(text, most=1000)
+    """A message as it is shown: one line of bounded length, whatever it repeats of what was given."""
+    return clip(text, most=1400)
 
 
 def _bounded(text: str, most: int = 1000) -> str:

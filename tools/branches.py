@@ -71,7 +71,7 @@ def measured(path: Path, kept: Path) -> bool:
 
 def result(kept: Path) -> dict[str, dict[str, list[list[int]]]]:
     """The branches of each file that were taken and those that were not."""
-    data, answer = f"--data-file={kept / 'branches'}", kept / "branches.json"
+    data, answer = f"--data-file={kept / 'branches'}", kept / "report.json"
     subprocess.run([*COVERAGE, "combine", "-q", "--keep", data, str(kept / "parts")], cwd=ROOT, check=True)
     subprocess.run([*COVERAGE, "json", "-q", data, "-o", str(answer), "--fail-under=0"], cwd=ROOT, check=True)
     files = json.loads(answer.read_text())["files"]

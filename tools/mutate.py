@@ -200,22 +200,24 @@ def survives(path: Path, tree: ast.Module, tests: list[str]) -> bool:
     return in_a_child(work) == 0
 
 
-def executed(out: Path) -> None:
-    """Run all tests, one process a file, and write what each of them executes."""
-    files: dict[str, dict[int, list[str]]] = {}
+def executed(tests: list[Path], out: Path) -> None:
+    """Run tests, one process a file, and write what each of them executes."""
+    files: dict[str, dict[str, list[int]]] = {}
     seconds: dict[str, float] = {}
-    tests = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if not set_apart(path)]
     with tempfile.TemporaryDirectory() as folder:
         for test in tests:
+            print(f"reading {test.relative_to(ROOT)}", file=sys.stderr, flush=True)
             part = Path(folder) / "part.json"
             part.unlink(missing_ok=True)
             in_a_child(partial(watch, test, part))
             if part.exists():
                 found, took = json.loads(part.read_text())
                 seconds |= {name: s for name, s in took.items() if s < float("inf")}
+                number = {name: i for i, name in enumerate(seconds)}
                 for path, lines in found.items():
                     for line, names in lines.items():
-                        files.setdefault(path, {}).setdefault(line, []).extend(names)
+                        kept = (number[name] for name in names if name in number)
+                        files.setdefault(path, {}).setdefault(line, []).extend(kept)
     out.write_text(json.dumps([files, seconds]))
 
 
@@ -248,10 +250,18 @@ def watch(test: Path, out: Path) -> int:
 def tests_of(
     lines: dict[str, list[str]], seconds: dict[str, float], node: ast.AST, tree: ast.Module
 ) -> list[str]:
-    """The tests that execute a place, or else its function, or else anything of the module."""
-    for names in (places(lines, node), places(lines, function_of(node, tree)), places(lines, tree)):
-        if names := names & set(seconds):
-            break
+    """The tests that execute a place, or else its function or what reads its name, or else the module."""
+    around = function_of(node, tree)
+    if around is None:
+        # What stands outside of functions is executed by whoever imports it first.
+        chances = [reading(node, tree), [tree]]
+    elif any(part is node for one in around.body for part in ast.walk(one)):
+        chances = [[node], around.body, [tree]]
+    else:
+        chances = [around.body, [tree]]
+    names = next(
+        filter(None, ({n for one in chance for n in places(lines, one)} for chance in chances)), set()
+    )
     by_file: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (seconds[name], name)):
         by_file.setdefault(name.partition("::")[0], []).append(name)
@@ -270,14 +280,31 @@ def places(lines: dict[str, list[str]], node: ast.AST) -> set[str]:
     return {name for line, names in lines.items() if first <= int(line) <= last for name in names}
 
 
-def function_of(node: ast.AST, tree: ast.Module) -> ast.AST:
-    """The innermost function that a node stands in, or the module."""
+def function_of(node: ast.AST, tree: ast.Module) -> ast.FunctionDef | None:
+    """The innermost function that a node stands in."""
     around = [
         one
         for one in ast.walk(tree)
         if isinstance(one, ast.FunctionDef) and any(part is node for part in ast.walk(one))
     ]
-    return around[-1] if around else tree
+    return around[-1] if around else None
+
+
+def reading(node: ast.AST, tree: ast.Module) -> list[ast.AST]:
+    """Where the names are read that a statement outside of functions sets."""
+    statement = next(one for one in tree.body if any(part is node for part in ast.walk(one)))
+    names = {
+        part.id
+        for part in ast.walk(statement)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
+    return [
+        part
+        for one in tree.body
+        if one is not statement
+        for part in ast.walk(one)
+        if isinstance(part, ast.Name) and part.id in names
+    ]
 
 
 def main() -> None:
@@ -289,6 +316,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--map", type=Path, metavar="FILE")
+    tests = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if not set_apart(path)]
+    parser.add_argument("--tests", nargs="+", type=Path, default=tests, metavar="FILE")
     chosen = parser.parse_args()
     os.chdir(ROOT)
     # Not this folder: its `coverage.py` is no coverage.py.
@@ -300,8 +329,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept = chosen.map or Path(folder) / "map.json"
         if not kept.exists():
-            executed(kept)
-        lines, seconds = json.loads(kept.read_text())
+            executed([path.resolve() for path in chosen.tests], kept)
+        numbered, seconds = json.loads(kept.read_text())
+    known = list(seconds)
+    lines = {
+        path: {line: [known[i] for i in numbers] for line, numbers in of_file.items()}
+        for path, of_file in numbered.items()
+    }
     files = [
         p for f in chosen.folders for p in ([ROOT / f] if f.endswith(".py") else (ROOT / f).rglob("*.py"))
     ]
@@ -310,7 +344,7 @@ def main() -> None:
     random.Random(chosen.seed).shuffle(possible)
     # Nothing changed must pass, and nothing at all must not, or the score would say nothing.
     largest = max(trees, key=lambda path: path.stat().st_size)
-    some = tests_of(lines[str(largest.relative_to(ROOT))], seconds, trees[largest], trees[largest])
+    some = tests_of(lines[str(largest.relative_to(ROOT))], seconds, trees[largest].body[-1], trees[largest])
     if not survives(largest, trees[largest], some) or survives(largest, ast.Module([], []), some):
         sys.exit("the tests fail without a change, or pass without the module")
     end, tried, left = time.monotonic() + chosen.seconds, 0, 0

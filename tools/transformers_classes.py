@@ -28,6 +28,20 @@ from sizer.sources.hf_config import record_of  # noqa: E402
 FIXTURES = ROOT / "tests" / "fixtures"
 OUT = FIXTURES / "transformers-tasks.jsonl.gz"
 RESNET = {"backbone_config": {"model_type": "resnet", "out_features": ["stage4"]}, "use_timm_backbone": False}
+QWEN4 = {
+    "num_hidden_layers": 4,
+    "num_experts": 16,
+    "ple_layer_ids": [1, 3],
+    "ngram_vocab_size_base": 1000,
+    "split_ngram_parts": 8,
+    "layer_types": ["linear_attention", "full_attention"] * 2,
+    "eos_token_id": 1,
+    "indexer_n_heads": 4,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 256,
+    "indexer_budget": 64,
+    "indexer_compress_ratio": 4,
+}
 VARIANTS: list[tuple[str, str, dict[str, Any]]] = [
     ("blt", "BltForCausalLM", {"tie_word_embeddings": True}),
     ("convbert", "ConvBertModel", {"num_groups": 2}),
@@ -69,6 +83,34 @@ VARIANTS: list[tuple[str, str, dict[str, Any]]] = [
     ("xlm", "XLMModel", {"use_lang_emb": True, "n_langs": 3}),
     ("xlm", "XLMForSequenceClassification", {"summary_use_proj": False}),
     ("yolos", "YolosModel", {"use_mid_position_embeddings": False}),
+    ("dpr", "DPRQuestionEncoder", {"projection_dim": 64}),
+    ("dpr", "DPRReader", {"projection_dim": 64}),
+    ("fsmt", "FSMTForConditionalGeneration", {"tie_word_embeddings": True}),
+    ("gemma4", "Gemma4ForConditionalGeneration", {"vision_config": {}, "audio_config": {}}),
+    ("gemma4_unified", "Gemma4UnifiedForConditionalGeneration", {"vision_config": {}, "audio_config": {}}),
+    (
+        "glm_moe_dsa",
+        "GlmMoeDsaForCausalLM",
+        {"num_hidden_layers": 4, "mlp_layer_types": ["dense", "sparse"] * 2},
+    ),
+    ("granite_docling", "GraniteDoclingForConditionalGeneration", {"density_router_hidden_size": 64}),
+    ("lfm2", "Lfm2ForCausalLM", {"block_auto_adjust_ff_dim": False}),
+    ("luke", "LukeForEntityClassification", {}),
+    ("luke", "LukeForEntityPairClassification", {}),
+    ("luke", "LukeForEntitySpanClassification", {}),
+    ("muse_spark_text", "MuseSparkTextModel", {"mlp_layer_types": ["dense", "sparse"] * 31}),
+    ("nystromformer", "NystromformerModel", {"segment_means_seq_len": 512}),
+    ("perceiver", "PerceiverForOpticalFlow", {"num_cross_attention_heads": 1}),
+    ("qwen2_moe", "Qwen2MoeForCausalLM", {"use_sliding_window": True}),
+    ("qwen4_exp_text", "Qwen4ExpForCausalLM", QWEN4),
+    ("qwen4_exp_text", "Qwen4ExpForCausalLM", {**QWEN4, "split_ngram_parts": 7}),
+    ("t5gemma", "T5GemmaEncoderModel", {"is_encoder_decoder": False}),
+    ("tapas", "TapasForQuestionAnswering", {}),
+    ("whisper", "WhisperForAudioClassification", {}),
+    ("whisper", "WhisperForAudioClassification", {"use_weighted_layer_sum": True}),
+    ("xlm", "XLMForQuestionAnswering", {}),
+    ("xlnet", "XLNetForQuestionAnswering", {}),
+    ("xlstm", "xLSTMForCausalLM", {"weight_mode": "fused"}),
 ]
 
 

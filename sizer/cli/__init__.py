@@ -128,7 +128,7 @@ def main(args: list[str] | None = None) -> int:
 
         return _fail(usage(error))
     except click.ClickException as error:
-        return _fail(sentence(error.format_message()))
+        return _fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted")
     except OSError as error:
@@ -154,7 +154,7 @@ def _nearest_letters(error: UnicodeError) -> tuple[str, int]:
 
 def _fail(message: str) -> int:
     with contextlib.suppress(OSError):
-        tell(f"sizer: {message}")
+        tell(f"sizer: {sentence(message)}")
     return 2
 
 

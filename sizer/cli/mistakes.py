@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import click
 
-from sizer.errors import SizerError, UnknownName, clip, nearest, sentence
+from sizer.errors import SizerError, UnknownName, clip, nearest
 
 # Words that other programs take for commands.
 _ELSEWHERE = {"help": "write sizer --help, or sizer count --help", "version": "write sizer --version"}
@@ -37,7 +37,7 @@ def _model(name: str) -> str:
 
 def usage(error: click.UsageError) -> str:
     """A message of click's, with the next step."""
-    message = sentence(error.format_message())
+    message = error.format_message()
     if isinstance(error, click.NoSuchOption):
         message += _size_option(error)
     elif isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):

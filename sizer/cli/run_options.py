@@ -41,11 +41,15 @@ def byte_count(text: str | None, option: str) -> int | None:
     number = parse_bytes(text)
     if number is None or number <= 0:
         raise InvalidConfig(
-            f"{option} = {text} is no number of bytes; write 40GiB (2³⁰ each) or 40GB (10⁹ each)"
+            f"{option} = {clip(text)} is no number of bytes; write 40GiB (2³⁰ each) or 40GB (10⁹ each)"
         )
     if text.strip().isdigit() and number < FEWEST:
         raise InvalidConfig(f"{option} = {text} has no unit; write {text}GiB, {text}GB, or {text}B for bytes")
     return number
+
+
+# All that is computed with it in floating point stays finite.
+MOST_NUMBER = 10**50
 
 
 def number(text: str | None, option: str) -> int | None:
@@ -59,6 +63,8 @@ def number(text: str | None, option: str) -> int | None:
         raise InvalidConfig(
             f"{option} = {clip(text)} is no whole number above zero; write 300B, 15T or 5.76e23"
         )
+    if found > MOST_NUMBER:
+        raise InvalidConfig(f"{option} = {clip(text)} is over 10^50, beyond anything to count")
     return found
 
 
@@ -67,7 +73,7 @@ def lengths(pairs: tuple[str, ...]) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for pair in pairs:
         name, equals, number = pair.partition("=")
-        if not equals or not number.strip().isdigit():
-            raise InvalidConfig(f"--stream {pair} is not NAME=TOKENS, such as image=576")
+        if not equals or not number.strip().isdecimal() or len(number) > 30:
+            raise InvalidConfig(f"--stream {clip(pair)} is not NAME=TOKENS, such as image=576")
         found[name.strip()] = int(number)
     return found or None

@@ -49,7 +49,7 @@ def parse(text: str) -> LoRA:
     for part in text.split(","):
         key, _, value = part.strip().partition("=")
         if key in ("r", "rank"):
-            if not value.isdigit() or int(value) == 0:
+            if not value.isdecimal() or len(value) > 18 or int(value) == 0:
                 raise InvalidConfig(f"--lora: r = {value!r} is not a positive whole number")
             rank = int(value)
         elif key in ("target", "targets", "target_modules"):

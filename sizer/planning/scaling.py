@@ -11,7 +11,7 @@ from math import exp, log
 from typing import NamedTuple
 
 from sizer.core.record import Record
-from sizer.errors import InvalidConfig, UnknownName
+from sizer.errors import InvalidConfig, UnknownName, shown
 
 # Training takes 6 FLOPs a parameter and token: 6 · params · tokens.
 FLOPS = 6
@@ -138,7 +138,7 @@ def optimum(name: str, *, flops: float | None = None, params: float | None = Non
         raise InvalidConfig("a law is asked with flops or with params, one of the two")
     for word, value in (("flops", flops), ("params", params)):
         if value is not None and not 1 <= value < 1e40:
-            raise InvalidConfig(f"{word} = {value:g} is not between 1 and 1e40")
+            raise InvalidConfig(f"{word} = {shown(value)} is not between 1 and 1e40")
     if flops is None:
         assert params is not None
         flops = _budget(law, params)
@@ -178,7 +178,7 @@ def over_trained(name: str, params: float, tokens: float) -> OverTrained:
     91
     """
     if not 1 <= tokens < 1e30:
-        raise InvalidConfig(f"tokens = {tokens:g} is not between 1 and 1e30")
+        raise InvalidConfig(f"tokens = {shown(tokens)} is not between 1 and 1e30")
     best = optimum(name, params=params)
     flops = FLOPS * params * tokens
     rule = law_named(name).rule

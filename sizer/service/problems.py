@@ -50,6 +50,6 @@ def status_of(error: Exception) -> int:
 def of(error: SizerError | click.ClickException) -> tuple[int, bytes]:
     """The status and the document of an error that a client can cause."""
     status = status_of(error)
-    detail = sentence(error.format_message()) if isinstance(error, click.ClickException) else str(error)
+    detail = sentence(error.format_message() if isinstance(error, click.ClickException) else str(error))
     more = {"nearest": error.nearest} if isinstance(error, UnknownName) else {}
     return status, document(status, detail, **more)
