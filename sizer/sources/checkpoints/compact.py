@@ -25,6 +25,7 @@ _SPACED = (
     rb'%s"shape"%s:%s\[([0-9, \t\n\r]{0,999}+)\]'
     rb'%s,%s"data_offsets"%s:%s\[%s([0-9]{1,19})%s,%s([0-9]{1,19})%s\]%s\}%s,'.replace(b"%s", _S)
 )
+_ONES = bytes.maketrans(b"23456789", b"11111111")
 # What a name in its plain form does not hold: escapes, control characters.
 _NOT_IN_NAMES = bytes(range(32)) + b"\\"
 
@@ -125,10 +126,12 @@ def pairs(offsets: bytes) -> tuple[list[int], list[int]] | None:
     texts = offsets.replace(b"|", b",").split(b",")
     if len(offsets.translate(None, SPACES)) != len(offsets):
         texts = [text.strip(SPACES) for text in texts]
-    # No number is empty, has a space in it, begins with a zero.
-    if not all(map(bytes.isdigit, texts)) or len(max(texts, key=len)) > 19:
-        return None
-    if any(text[:1] == b"0" and text != b"0" for text in texts):
+    marked = b",%b," % b",".join(texts).translate(_ONES)
+    # No number is empty, has a space in it, or begins with a zero.
+    if (
+        any(wrong in marked for wrong in (b",,", b",00", b",01"))
+        or not marked.translate(None, b",").isdigit()
+    ):
         return None
     found = list(map(int, texts))
     return (found[::2], found[1::2]) if max(found) < 2**63 else None

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 from array import array
+from bisect import bisect_left
+from itertools import accumulate, compress
+from operator import add, not_
 from typing import Any, BinaryIO
 
 from sizer.errors import BadInput, clip
@@ -199,11 +202,12 @@ def _follow(columns: list[Columns], start: int) -> bool:
     begins, ends = array("Q"), array("Q", [start])
     empty: set[int] = set()
     for one in columns:
-        for begin, size in one.places():
-            if size:
-                begins.append(begin)
-                ends.append(begin + size)
-            else:
-                empty.add(begin)
+        sizes = one.sizes
+        places = one.begins or list(accumulate(sizes[:-1], initial=one.start))
+        begins.extend(compress(places, sizes))
+        ends.extend(compress(map(add, places, sizes), sizes))
+        empty.update(compress(places, map(not_, sizes)))
     begins, ends = array("Q", sorted(begins)), array("Q", sorted(ends))
-    return begins == ends[:-1] and empty.issubset(ends)
+    if begins != ends[:-1]:
+        return False
+    return all(ends[min(bisect_left(ends, at), len(begins))] == at for at in empty)

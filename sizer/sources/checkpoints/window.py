@@ -58,6 +58,9 @@ class Window:
 
     def varint(self) -> int:
         """The next number of protobuf: seven bits a byte, the lowest first, of 64 bits at most."""
+        if self._pos < len(self._data) and self._data[self._pos] < 128:
+            self._pos += 1
+            return self._data[self._pos - 1]
         value = shift = 0
         while shift < 70:
             byte = int(self.number("B"))

@@ -11,6 +11,8 @@ import pytest
 from making import raw
 
 import sizer
+from sizer.sources.checkpoints import safetensors
+from sizer.sources.checkpoints.files import read_at
 
 NAME = "model.layers.0.mlp.experts.%d.up_proj.weight"
 
@@ -76,11 +78,60 @@ def test_tensors_in_another_order_than_their_data(tmp_path: Path) -> None:
     assert found.stored[-1].offset == path.stat().st_size - 120_000
 
 
+# Names that no numbers of layers make alike, and how far the header has to be read to know it.
+UNLIKE: dict[str, Any] = {
+    "letters": lambda i: "".join("abcdefghijklmnop"[i >> 4 * k & 15] for k in range(6)),
+    "digits within words": lambda i: f"x{i}y.w{7919 * i}",
+    "long names": lambda i: "".join("abcdefghijklmnop"[i >> 4 * k & 15] for k in range(6)) + "n" * 2_000,
+}
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+@pytest.mark.parametrize("shards", [1, 40])
+def test_names_that_are_all_unlike_end_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, shards: int
+) -> None:
+    name = UNLIKE[kind]
+    count = 20_000 if kind == "long names" else 400_000
+    each = count // shards
+    for i in range(shards):
+        form = '"%s":{"dtype":"BF16","shape":[2],"data_offsets":[%d,%d]}'
+        text = ",".join([form % (name(i * each + j), 4 * j, 4 * j + 4) for j in range(each)])
+        write(tmp_path / f"m-{i + 1:05d}-of-{shards:05d}.safetensors", f"{{{text}}}", 4 * each)
+    whole = sum(path.stat().st_size for path in tmp_path.iterdir()) - 4 * count
+    read = 0
+
+    def counted(file: Any, offset: int, length: int) -> bytes:
+        nonlocal read
+        read += length
+        return read_at(file, offset, length)
+
+    monkeypatch.setattr(safetensors, "read_at", counted)
+
+    with pytest.raises(sizer.SizerError, match="differ in more than the numbers of layers"):
+        sizer.load_checkpoint(tmp_path)
+
+    assert read < 0.6 * whole
+
+
+def test_layers_of_any_number_are_alike(tmp_path: Path) -> None:
+    # More of them than may be unlike, as in Mixtral's files: `w1` is no number of a layer.
+    names = "model.layers.%d.block_sparse_moe.experts.0.w1.weight"
+    path = write(tmp_path / "m.safetensors", f"{{{entries(250_000, names)}}}", 1_000_000)
+
+    assert sizer.load_checkpoint(path).count().components == {"experts": 500_000}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux counts it")
-@pytest.mark.parametrize("kind", ["tensors", "metadata"])
+@pytest.mark.parametrize("kind", ["tensors", "packed", "backwards", "metadata"])
 def test_the_longest_headers_take_200_megabytes_at_most(tmp_path: Path, kind: str) -> None:
     long: dict[str, Any] = {
         "tensors": lambda: (f"{{{entries(800_000)}}}", 800_000),
+        "packed": lambda: (
+            f"{{{entries(800_000)}}}".replace('BF16","shape":[1,', 'F8_E4M3","shape":[2,'),
+            800_000,
+        ),
+        "backwards": lambda: ("{" + "},".join(entries(800_000)[:-1].split("},")[::-1]) + "}}", 800_000),
         "metadata": lambda: (f'{{"__metadata__":{{"a":"{"x" * 99_000_000}"}},{entries(1)}}}', 1),
     }
     text, count = long[kind]()
@@ -99,5 +150,5 @@ def test_the_longest_headers_take_200_megabytes_at_most(tmp_path: Path, kind: st
     command = [sys.executable, "-c", start, "-c", program, str(path)]
     total, kib = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
 
-    assert int(total) == 2 * count
+    assert int(total) == count * (4 if kind == "packed" else 2)
     assert int(kib) * 1024 < 200_000_000

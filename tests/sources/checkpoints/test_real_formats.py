@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from making import raw
 
 import sizer
 
@@ -44,6 +48,41 @@ def test_every_dtype_of_safetensors(tmp_path: Path, torch: Any) -> None:
         name: ((3, 5), 15 * tensor.element_size()) for name, tensor in tensors.items()
     }
     assert found.contents.problems == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=5),
+    st.booleans(),
+    st.integers(0, 8),
+)
+def test_the_library_takes_the_same_offsets(
+    tmp_path_factory: pytest.TempPathFactory, places: list[tuple[int, int]], laid: bool, size: int
+) -> None:
+    library = pytest.importorskip("safetensors")
+    if laid:
+        # One behind the other, and listed in another order.
+        ends = list(accumulate(length for _, length in places))
+        places = sorted((end - length, length) for end, (_, length) in zip(ends, places, strict=True))
+        places, size = places[::2] + places[1::2], ends[-1]
+    entries = {
+        f"t{i}": {"dtype": "U8", "shape": [length], "data_offsets": [begin, begin + length]}
+        for i, (begin, length) in enumerate(places)
+    }
+    path = tmp_path_factory.mktemp("offsets") / "m.safetensors"
+    path.write_bytes(raw(json.dumps(entries, separators=(",", ":")).encode(), size))
+    try:
+        library.deserialize(path.read_bytes())
+        taken = True
+    except library.SafetensorError:
+        taken = False
+
+    try:
+        # A file that ends early is read as far as its header goes.
+        found = not sizer.load_checkpoint(path).contents.problems
+    except sizer.SizerError:
+        found = False
+
+    assert found == taken
 
 
 @pytest.mark.parametrize(

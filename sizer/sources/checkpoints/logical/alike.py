@@ -34,6 +34,8 @@ class Sample(Contents):
 def sample(contents: Contents) -> Sample | None:
     """The modules of a checkpoint, one of each kind; `None` where there are too many kinds."""
     groups = _groups(contents.columns)
+    if groups is None:
+        return None
     # The modules of one pattern: the last step and the kind of a tensor, and the names of those.
     by_pattern: dict[bytes, list[tuple[Token, list[bytes]]]] = defaultdict(list)
     for (pattern, kind), names in groups.items():
@@ -51,8 +53,8 @@ def sample(contents: Contents) -> Sample | None:
     return Sample(contents, found, copies)
 
 
-def _groups(columns: list[Columns]) -> dict[tuple[bytes, Kind], list[bytes]]:
-    """The names of the tensors of each pattern and kind; of no more once they are too many."""
+def _groups(columns: list[Columns]) -> dict[tuple[bytes, Kind], list[bytes]] | None:
+    """The names of the tensors of each pattern and kind; `None` where too many are unlike."""
     found: dict[tuple[bytes, Kind], list[bytes]] = defaultdict(list)
     same: dict[tuple[str, tuple[int, ...]], Kind] = {}
     for one in columns:
@@ -60,8 +62,8 @@ def _groups(columns: list[Columns]) -> dict[tuple[bytes, Kind], list[bytes]]:
         keys = zip(patterns(one.lines), map(first.__getitem__, one.kinds), strict=True)
         for key, name in zip(keys, one.names, strict=True):
             found[key].append(name)
-        if len(found) > _MOST:
-            break
+        if len(found) > _MOST or any(len(found[key]) > _MOST for key in found if key[0][-1:] == b"0"):
+            return None
     return found
 
 
@@ -72,8 +74,6 @@ def _by_last_step(names: list[bytes], last: bytes) -> dict[bytes, list[bytes]]:
     found: dict[bytes, list[bytes]] = defaultdict(list)
     for name in names:
         found[name[len(name) - len(last) :]].append(name)
-        if len(found) > _MOST:
-            break
     return found
 
 
