@@ -54,11 +54,10 @@ class Closed:
         self.space = space
         self.without_effect = without_effect
 
-    def draw(self, random: Random) -> dict[str, int]:
-        """Random arguments that keep the rules."""
-        point = self.space.draw(
-            random, [name for name in arguments(self.total) if name not in self.space.fixed]
-        )
+    def draw(self, random: Random, *, far: bool) -> dict[str, int]:
+        """Random arguments that keep the rules; `far`: wide ones too."""
+        free = [name for name in arguments(self.total) if name not in self.space.fixed]
+        point = self.space.draw(random, free, far=far)
         return point if point is not None else self.values
 
     @property

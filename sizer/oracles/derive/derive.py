@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from math import prod
 from random import Random
 from typing import Any
@@ -70,6 +71,8 @@ class _Derivation:
         self.space: Space = self.begun.space
         self.fixed: list[Fixed] = []
         self.drawn, self.wanted = 0, FEW
+        # Every other fresh point is a far one.
+        self.far = cycle((False, True))
         self.moves: list[tuple[Point, Point]] = list(self.begun.moves)
         self.samples: list[Sample] = list(self.begun.samples)
         given = builder.sizes
@@ -256,7 +259,8 @@ class _Derivation:
 
     def fresh(self) -> Sample | None:
         """A random point and its tensors; nothing where the module refuses it."""
-        point = self.space.draw(self.random, [n for n in self.begun.relevant if n not in self.space.fixed])
+        free = [n for n in self.begun.relevant if n not in self.space.fixed]
+        point = self.space.draw(self.random, free, far=next(self.far))
         return None if point is None else self.begun.sample(point)
 
 

@@ -40,31 +40,28 @@ class Space:
         self.fixed: set[str] = set()
         # Comparisons that may come out otherwise, as far as the names of tensors say.
         self.dropped: list[tuple[str, Poly, Poly]] = []
-        # Arguments that are drawn up to twice their given value at every other point, and that value.
+        # How far away arguments are drawn where a far point is asked for.
         self.far: dict[str, int] = {}
-        self._is_far = False
 
     def free(self) -> list[str]:
         """The arguments that vary."""
         return [name for name in self.windows if name not in self.fixed]
 
     def draw(
-        self, random: Random, vary: Iterable[str] | None = None, *, keep: bool = False
+        self, random: Random, vary: Iterable[str] | None = None, *, keep: bool = False, far: bool = False
     ) -> dict[str, int] | None:
         """A point within the windows that keeps the rules; nothing where none is found.
 
         `vary`: the arguments to draw, the others keep their base values unless a rule moves them.
-        `keep`: rather move others than those.
+        `keep`: rather move others than those. `far`: beyond the windows too, where `self.far` says so.
         """
         wanted = self.windows.keys() if vary is None else set(vary)
         # In one order, whatever the order of a set is: the same seed has to draw the same points.
         names = [name for name in self.free() if name in wanted]
         point = dict(self.base)
-        self._is_far = not self._is_far
         for name in names:
             low, high = self.windows[name]
-            far = self.far.get(name, high) if self._is_far else high
-            point[name] = random.randint(low, max(high, far))
+            point[name] = random.randint(low, max(high, self.far.get(name, high) if far else high))
         kept = set(names) if keep else set()
         return self.repaired(point, random, set(self.free()) - kept) or (
             self.repaired(point, random, set(self.free())) if kept else None

@@ -35,7 +35,7 @@ def disagreements(
     refused: list[tuple[dict[str, int], Number, int | str]] = []
     compared = 0
     while compared < points and len(refused) < REFUSALS * points:
-        point = closed.draw(random)
+        point = closed.draw(random, far=(compared + len(refused)) % 2 == 1)
         values = closed.builder.filled(point)
         derived = evaluate(closed.total, point)
         try:

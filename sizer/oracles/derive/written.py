@@ -95,7 +95,7 @@ def recounted(path: str, closed: Closed, points: int = 5, seed: int = 1) -> int:
     ((_, made),) = module.ARCHITECTURES.items()
     sizes = Sizes(closed)
     random = Random(seed)
-    tried = [closed.values] + [closed.draw(random) for _ in range(points)]
+    tried = [closed.values] + [closed.draw(random, far=i % 2 == 1) for i in range(points)]
     for point in tried:
         config = made.config(**{sizes.names[letter]: point[letter] for letter in sizes.letters})
         rows = [r for r in walk(made.build(config)) if isinstance(r.leaf, Param) and r.leaf.tied_to is None]
