@@ -10,6 +10,7 @@ import pytest
 import sizer
 from sizer.measures.inference import inference_formula
 from sizer.measures.published import published
+from sizer.report.flops import report as flops_report
 
 GPT2, LLAMA, MAMBA = (sizer.load(name) for name in ("gpt2-small", "llama-3-8b", "mamba-130m"))
 RESNET = sizer.load({"model_type": "resnet"})
@@ -50,6 +51,16 @@ def test_the_published_activations_of_a_step() -> None:
     for checkpointing, number in expected.items():
         found = published(GPT2, "korthikanti", batch_size=b, seq_len=s, checkpointing=checkpointing)
         assert found.n_bytes == number
+
+
+def test_the_flops_of_chinchilla_as_its_appendix_counts_them() -> None:
+    # Hoffmann et al. 2022, arXiv:2203.15556, appendix F, for the sizes of GPT-2.
+    T, V, D, H, K, F, L = 1024, 50257, 768, 12, 64, 3072, 12
+    attention = 2 * 3 * T * D * K * H + 2 * T * T * K * H + 3 * H * T * T + 2 * T * T * K * H + 2 * T * K * H * D
+    forward = 2 * T * V * D + L * (attention + 2 * T * (D * F + F * D)) + 2 * T * D * V
+
+    (found,) = flops_report(GPT2, seq_len=T, rules=("chinchilla",)).document()["rules"]
+    assert found["training"] == 3 * forward
 
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
