@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from sizer.core.layers import after_first, first_and_rest, renamed
 from sizer.core.poly import symbol
-from sizer.core.tree import Axis, Layers, Module, Op, Param
+from sizer.core.tree import Axis, Buffer, Layers, Module, Op, Param
 from sizer.core.walk import name_at, names, walk
+from sizer.measures.count import count
 
 WIDTH = Axis("embed", 2)
 
@@ -163,3 +164,22 @@ def test_other_names_for_the_same_tree() -> None:
         "a.{}.x.c",
         "a.{}.x",
     ]
+
+
+def test_what_counts_by_hand() -> None:
+    # Three blocks: a weight of 2, a frozen one of 2, a buffer of 2; an embedding of 10 and a head tied to it.
+    wide = Axis("vocab", 5)
+    block = (leaf("w"), Param("f", (WIDTH,), trainable=False), Buffer("b", (WIDTH,)))
+    tree = Module(
+        "",
+        (
+            Module("e", (Param("weight", (wide, WIDTH), "lookup"),), component="embedding"),
+            Module("h", block, repeat=3, component="mlp"),
+            Module("head", (Param("weight", (wide, WIDTH), "matmul", tied_to="e.weight"),), component="head"),
+        ),
+    )
+    found = count(walk(tree))
+
+    assert (found.total, found.trainable, found.tied, found.buffers) == (10 + 12, 10 + 6, 10, 6)
+    assert (found.embedding, found.non_embedding, found.active) == (10, 12, 22)
+    assert found.components == {"embedding": 10, "mlp": 12}

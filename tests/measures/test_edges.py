@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 import sizer
+from sizer.measures.activations import activations, activations_formula
 from sizer.measures.inference import inference_formula
 from sizer.measures.published import published
+from sizer.measures.step.simulate import settings
+from sizer.report.flops import report as flops_report
 
 GPT2, LLAMA, MAMBA = (sizer.load(name) for name in ("gpt2-small", "llama-3-8b", "mamba-130m"))
 RESNET = sizer.load({"model_type": "resnet"})
@@ -50,6 +53,56 @@ def test_the_published_activations_of_a_step() -> None:
     for checkpointing, number in expected.items():
         found = published(GPT2, "korthikanti", batch_size=b, seq_len=s, checkpointing=checkpointing)
         assert found.n_bytes == number
+
+
+def test_the_flops_of_chinchilla_as_its_appendix_counts_them() -> None:
+    # Hoffmann et al. 2022, arXiv:2203.15556, appendix F, for the sizes of GPT-2.
+    T, V, D, H, K, F, L = 1024, 50257, 768, 12, 64, 3072, 12
+    attention = (
+        2 * 3 * T * D * K * H + 2 * T * T * K * H + 3 * H * T * T + 2 * T * T * K * H + 2 * T * K * H * D
+    )
+    forward = 2 * T * V * D + L * (attention + 2 * T * (D * F + F * D)) + 2 * T * D * V
+
+    (found,) = flops_report(GPT2, seq_len=T, rules=("chinchilla",)).document()["rules"]
+    assert found["training"] == 3 * forward
+
+
+def test_selective_checkpointing_runs_the_attention_again() -> None:
+    # Korthikanti et al. 2022: the scores and the mix of values, 4·T²·D a layer; full: every block.
+    T, D, L = 512, 768, 12
+    none, some, full = (
+        GPT2.flops(1, T, checkpointing=mode).training for mode in ("none", "selective", "full")
+    )
+
+    assert some - none == 4 * T * T * D * L
+    assert some < full <= none + GPT2.flops(1, T).forward
+
+
+def test_one_cache_for_all_sequences_is_shared_by_them() -> None:
+    # llama.cpp, --kv-unified: PAD(min(context, window · sequences + ubatch), 256) cells for all of them.
+    gemma = sizer.load({"model_type": "gemma3_text", "sliding_window": 1024, "num_hidden_layers": 6})
+    found = gemma.kv_cache(4, 32000, policy="llama.cpp", unified=True, ubatch=512)
+
+    windowed = next(one for one in found.layers if one.kept.window == 1024)
+    assert windowed.reserved == -(-min(32000 * 4, 1024 * 4 + 512) // 256) * 256 // 4
+
+
+def test_the_notes_say_what_was_assumed_of_a_step() -> None:
+    mixtral = sizer.load("mixtral-8x7b", n_layers=2)
+    turns = mixtral.memory(seq_len=32, experts="loop")
+    chunks = GPT2.memory(seq_len=2048, loss_chunks=4)
+
+    assert any("experts run in turn" in note for note in turns.assumptions)
+    assert any("the loss in 4 chunks" in note for note in chunks.assumptions)
+    assert any("seq_len = 2048 is beyond the context of 1024" in note for note in chunks.assumptions)
+    assert chunks.peak_bytes < GPT2.memory(seq_len=2048).peak_bytes
+
+
+def test_chunks_of_letters_are_chunks_of_numbers() -> None:
+    run = settings(batch_size=2, seq_len=64, loss_chunks=4)
+    values = {**GPT2.symbolic[1], "B": 2, "T": 64}
+
+    assert activations_formula(GPT2, run).value(values) == activations(GPT2, run).total
 
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [

@@ -223,3 +223,47 @@ def test_facts_of_a_model_that_the_mix_asks_for() -> None:
     llama = types_of(sizer.load("llama-3-8b"), "q4_k_m")
     wide = [i for i in range(32) if llama[f"blk.{i}.ffn_down.weight"] == "q6_k"]
     assert wide == [0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31]
+
+
+def of_blocks(found: Any, part: str) -> list[str]:
+    """The type of one tensor of each block, in the order of the blocks."""
+    names = {t.name: t.dtype for t in found.tensors() if t.name.endswith(f".{part}.weight")}
+    return [names[name] for name in sorted(names, key=lambda name: int(name.split(".")[1]))]
+
+
+def test_the_first_blocks_have_more_bits() -> None:
+    # llama-quant.cpp, llama_tensor_get_type. Q3_K_M: `i_attention_wv < 2 ? Q5_K : Q4_K` and, of n blocks,
+    # `i_layer < n_layer/16 ? Q5_K : Q4_K`. Q4_0 and Q5_0 with an importance matrix: `i_layer < n_layer/8`.
+    llama = sizer.load("llama-2-7b")  # 32 blocks
+    medium = llama.size(quant="q3_k_m", container="gguf")
+
+    assert of_blocks(medium, "attn_v") == ["q5_k"] * 2 + ["q4_k"] * 30
+    assert of_blocks(medium, "ffn_down") == ["q5_k"] * 2 + ["q4_k"] * 30
+    assert of_blocks(medium, "attn_output") == ["q4_k"] * 32
+    assert of_blocks(medium, "attn_k") == ["q3_k"] * 32
+    for quant, better in (("q4_0", "q4_1"), ("q5_0", "q5_1")):
+        with_matrix = llama.size(quant=quant, container="gguf", imatrix=True)
+        without = llama.size(quant=quant, container="gguf")
+        assert of_blocks(with_matrix, "ffn_down") == [better] * 4 + [quant] * 28
+        assert of_blocks(without, "ffn_down") == [quant] * 32
+
+
+def test_eight_experts_have_keys_and_values_in_eight_bits() -> None:
+    # llama-quant.cpp: "for the 8-expert model, bumping this to Q8_0 trades just ~128MB"; outputs in Q5_K;
+    # of the mixes of two bits and less keys and values are Q4_K.
+    mixtral = sizer.load("mixtral-8x7b")
+    medium = mixtral.size(quant="q4_k_m", container="gguf")
+    low = mixtral.size(quant="iq2_xs", container="gguf", imatrix=True)
+
+    assert set(of_blocks(medium, "attn_k") + of_blocks(medium, "attn_v")) == {"q8_0"}
+    assert set(of_blocks(medium, "attn_output")) == {"q5_k"}
+    assert set(of_blocks(low, "attn_k") + of_blocks(low, "attn_v")) == {"q4_k"}
+    assert set(of_blocks(low, "attn_output")) == {"q5_k"}
+
+
+def test_sizes_beyond_the_offsets_of_a_file_are_refused() -> None:
+    huge = sizer.load("gpt2-small", vocab_size=10**15, d_model=768 * 1000)
+
+    for container in ("gguf", "safetensors"):
+        with pytest.raises(InvalidConfig, match=r"2\^63 bytes and more"):
+            huge.size(container=container)
