@@ -53,6 +53,14 @@ TASKS = {
     "choice": "MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES",
     "next_sentence": "MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING_NAMES",
 }
+# Classes of these tasks that stand in other tables of transformers, as those that hear do, by their endings.
+ENDINGS = {
+    "ForSequenceClassification": "sequence",
+    "ForTokenClassification": "token",
+    "ForQuestionAnswering": "qa",
+    "ForMultipleChoice": "choice",
+}
+OTHERS = sorted({name for name in vars(auto) if name.endswith("_MAPPING_NAMES")} - set(TASKS.values()))
 
 
 def main() -> None:
@@ -120,12 +128,18 @@ def may_size(key: str) -> bool:
 
 def classes(model_type: str) -> dict[str, list[str]]:
     """The classes of a model type, by task."""
-    found = {}
-    for task, table in TASKS.items():
-        names = getattr(auto, table).get(model_type)
-        if names:
-            found[task] = [names] if isinstance(names, str) else list(names)
-    return found
+    found = {task: listed(table, model_type) for task, table in TASKS.items()}
+    for name in (name for table in OTHERS for name in listed(table, model_type)):
+        task = next((ENDINGS[ending] for ending in ENDINGS if name.endswith(ending)), None)
+        if task and name not in found[task]:
+            found[task].append(name)
+    return {task: names for task, names in found.items() if names}
+
+
+def listed(table: str, model_type: str) -> list[str]:
+    """The classes of a model type in a table of transformers."""
+    names = getattr(auto, table).get(model_type, ())
+    return [names] if isinstance(names, str) else list(names)
 
 
 def plain(value: Any) -> Any:
