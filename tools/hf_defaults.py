@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +55,13 @@ TASKS = {
     "choice": "MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES",
     "next_sentence": "MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING_NAMES",
 }
-# Classes of these tasks that stand in other tables of transformers, as those that hear do, by their endings.
+# Classes of these tasks that those tables do not list, as some that hear or answer twice, by their endings.
 ENDINGS = {
     "ForSequenceClassification": "sequence",
     "ForTokenClassification": "token",
     "ForQuestionAnswering": "qa",
     "ForMultipleChoice": "choice",
 }
-OTHERS = sorted({name for name in vars(auto) if name.endswith("_MAPPING_NAMES")} - set(TASKS.values()))
 
 
 def main() -> None:
@@ -129,7 +130,7 @@ def may_size(key: str) -> bool:
 def classes(model_type: str) -> dict[str, list[str]]:
     """The classes of a model type, by task."""
     found = {task: listed(table, model_type) for task, table in TASKS.items()}
-    for name in (name for table in OTHERS for name in listed(table, model_type)):
+    for name in exported(model_type):
         task = next((ENDINGS[ending] for ending in ENDINGS if name.endswith(ending)), None)
         if task and name not in found[task]:
             found[task].append(name)
@@ -140,6 +141,19 @@ def listed(table: str, model_type: str) -> list[str]:
     """The classes of a model type in a table of transformers."""
     names = getattr(auto, table).get(model_type, ())
     return [names] if isinstance(names, str) else list(names)
+
+
+def exported(model_type: str) -> list[str]:
+    """The classes that transformers exports for a model type's configuration."""
+    config = CONFIG_MAPPING[model_type]
+    path = config.__module__.replace(".configuration_", ".modeling_")
+    if path == config.__module__ or find_spec(path) is None:
+        return []
+    try:
+        module = import_module(path)
+    except ImportError:  # of a package for sounds or pictures, which no class of text needs
+        return []
+    return [name for name in module.__all__ if getattr(getattr(module, name), "config_class", None) is config]
 
 
 def plain(value: Any) -> Any:
