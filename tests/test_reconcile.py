@@ -34,6 +34,12 @@ EXACT = [
     ("gpt2-small", 124_439_808, [], "GPT2LMHeadModel, each tied tensor once"),
     ("gpt2-small", 163_037_184, [HEAD], "torchinfo 1.8.0; rasbt/LLMs-from-scratch ch04"),
     ("gpt2-small", 137_022_720, [MASKS], "elements of openai-community/gpt2, model.safetensors"),
+    (
+        "gpt2-small",
+        137_022_732,
+        ["attn.bias and attn.masked_bias buffers"],
+        "register_buffer of both in GPT2Attention of transformers 4.0: 12·(1024² + 1) more",
+    ),
     ("gpt2-small", 175_620_096, [HEAD, MASKS], "both at once"),
     ("gpt2-small", 85_056_000, ["all embeddings left out"], "12 blocks of 7,087,872 and ln_f, 1,536"),
     ("gpt2-small", 123_653_376, ["positions left out"], "124,439,808 - 1024·768"),
@@ -310,6 +316,20 @@ def test_a_number_that_nothing_explains(sizer_cli: CLI) -> None:
     total = found["total"] + sum(term["amount"] for term in found["terms"])
     assert total + found["residual"] == 684_531_386_001
     assert "No sum of known terms makes" in sizer_cli("reconcile", "gpt2-small", "999999999999")[1]
+
+
+def test_terms_that_cancel_out_are_none(sizer_cli: CLI) -> None:
+    _, out, _ = sizer_cli("reconcile", "gpt2-small", str(124_439_808 + 11))
+
+    assert "the nearest is our own total, which leaves 11 (0.00 %)" in out
+
+
+def test_files_of_4_bits_are_all_said(sizer_cli: CLI) -> None:
+    # Both formats are within the digits of the figure; neither may hide the other.
+    _, out, _ = sizer_cli("reconcile", "llama-3-8b", "5.73GB")
+
+    assert "bytes of awq-int4-g128 files" in out
+    assert "bytes of gptq-int4-g128 files" in out
 
 
 def test_bytes_that_are_no_whole_elements(sizer_cli: CLI) -> None:

@@ -139,7 +139,10 @@ def _buffers(ledger: Ledger) -> Iterator[Term]:
             if correction
             else "stored with the weights of published files and never learned"
         )
-        yield ledger.plus(what, picks, why, 0)
+        found = ledger.plus(what, picks, why, 0)
+        yield found
+        if name == "attn.bias":
+            yield _with_scalars(found, sum(ledger.rows[i].copies for i in picks))
     yield from _positions(ledger)
     attention = sum(
         row.copies
@@ -163,6 +166,17 @@ def _buffers(ledger: Ledger) -> Iterator[Term]:
             own_bit,
         )
         yield Term("rotary frequencies, one set", width, f"{width}", why, own_bit, 2)
+
+
+def _with_scalars(masks: Term, layers: int) -> Term:
+    """The masks of GPT-2 with what stood for minus infinity beside each, as transformers 4 began."""
+    return Term(
+        "attn.bias and attn.masked_bias buffers",
+        masks.amount + layers,
+        lambda: f"{masks.formula} + {layers}",
+        "state dicts of early versions of transformers 4 hold both in every layer, and neither is learned",
+        masks.touches,
+    )
 
 
 def _positions(ledger: Ledger) -> Iterator[Term]:

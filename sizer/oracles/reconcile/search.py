@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import chain, combinations
 
 from sizer.core.record import Record
 from sizer.oracles.reconcile.figure import Figure, Reading
@@ -233,10 +233,11 @@ def _nearest(variants: Iterable[Variant], figure: Figure) -> Explanation | None:
         if (variant.stored and variant.base) or (variant.loose and not figure.exact):
             continue
         likely = [term for term in variant.pool if term.cost <= 1]
-        sums = sorted(
-            ((sum(t.amount for t in subset), subset) for size in (0, 1, 2) for subset in _free(likely, size)),
-            key=lambda pair: pair[0],
-        )
+        # Of one amount the fewest terms: two that cancel out are none.
+        shortest: dict[int, Subset] = {}
+        for subset in chain.from_iterable(_free(likely, size) for size in (0, 1, 2)):
+            shortest.setdefault(sum(term.amount for term in subset), subset)
+        sums = sorted(shortest.items())
         amounts = [amount for amount, _ in sums]
         for reading in figure.stored if variant.stored else figure.readings:
             # Packed weights are no explanation of a number near the whole.

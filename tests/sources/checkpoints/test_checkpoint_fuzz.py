@@ -10,6 +10,8 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -264,9 +266,74 @@ BIG: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", BIG)
+def _header(text: bytes) -> bytes:
+    return struct.pack("<Q", len(text)) + text
+
+
+def _archive(*pickles: bytes, more: int = 0) -> bytes:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a/data.pkl", b"\x80\x02" + b"".join(pickles) + b".")
+        for i in range(more):
+            archive.writestr(f"a/data/{i}", b"")
+    return packed.getvalue()
+
+
+def _entry(name: bytes = b'"a"', shape: bytes = b"1", end: bytes = b"1") -> bytes:
+    return b'%b:{"dtype":"U8","shape":[%b],"data_offsets":[0,%b]}' % (name, shape, end)
+
+
+LONG: dict[str, Callable[[], bytes]] = {
+    "lists-in-lists.safetensors": lambda: _header(b'{"a":' + b"[" * 90_000_000),
+    "objects-in-objects.safetensors": lambda: _header(b'{"a":' * 18_000_000),
+    "digits-of-a-size.safetensors": lambda: _header(b"{%b}" % _entry(shape=b"9" * 90_000_000)),
+    "digits-of-an-offset.safetensors": lambda: _header(b"{%b}" % _entry(end=b"9" * 90_000_000)),
+    "sizes.safetensors": lambda: _header(b"{%b}" % _entry(shape=b"1," * 45_000_000 + b"1")),
+    "a-name.safetensors": lambda: _header(b"{%b}" % _entry(name=b'"%b"' % (b"n" * 90_000_000))),
+    "quotes.safetensors": lambda: _header(b"{" + b'"' * 90_000_000),
+    "beginnings.safetensors": lambda: _header(b"{" + b'"a":{"dtype":"F","shape":[' * 3_600_000),
+    "nearly-ends.safetensors": lambda: _header(b"{" + _entry()[:-2] * 1_800_000),
+    "spaces-within.safetensors": lambda: _header(b"{" + (b'"a" : { "dtype"' + b" " * 900) * 98_000),
+    "metadata.safetensors": lambda: _header(b'{"__metadata__":{"a":"' + b"x" * 50_000_000 + b'"}}'),
+    "metadata-escapes.safetensors": lambda: _header(
+        b'{"__metadata__":{"a":"' + b"\\u0041" * 3_000_000 + b'"}}'
+    ),
+    "key-by-key.safetensors": lambda: _header(
+        b"{"
+        + b",".join(b'"%d":{"shape":[0],"dtype":"U8","data_offsets":[0,0]}' % i for i in range(100_000))
+        + b"}"
+    ),
+    "shapes.safetensors": lambda: _header(
+        b"{" + b",".join(_entry(b'"%d"' % i, b"0,%d" % i, b"0") for i in range(100_000)) + b"}"
+    ),
+    "pairs.safetensors.index.json": lambda: (
+        b'{"weight_map":{' + b",".join(b'"w.%d":"a.safetensors"' % i for i in range(400_000)) + b"}}"
+    ),
+    "files.safetensors.index.json": lambda: (
+        b'{"weight_map":{' + b",".join(b'"w.%d":"a%d.safetensors"' % (i, i) for i in range(290_000)) + b"}}"
+    ),
+    "nested.safetensors.index.json": lambda: b'{"metadata":' + b'{"a":' * 8_000_000,
+    "long.safetensors.index.json": lambda: b'{"weight_map":{"' + b"w" * 48_000_000 + b'":"a.safetensors"}}',
+    "tensors.gguf": lambda: b"GGUF" + struct.pack("<IQQ", 3, 1_000_000, 0) + bytes(50_000_000),
+    "arrays.gguf": lambda: GGUF_HEAD + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 2_000_000,
+    "lists.bin": lambda: _archive(b"]" * 490_000 + b"a" * 489_999),
+    "memo.bin": lambda: _archive(b"]", b"".join(b"r" + struct.pack("<I", i) for i in range(990_000))),
+    "tuples.bin": lambda: _archive(b")" + b"\x85" * 990_000),
+    "doubling.bin": lambda: _archive(b")" + b"q\0h\0h\0\x86" * 190_000),
+    "marks.bin": lambda: _archive(b"(" * 999_000),
+    "a-number.bin": lambda: _archive(b"I" + b"9" * 30_000_000 + b"\n"),
+    "a-long.bin": lambda: _archive(b"\x8b" + struct.pack("<I", 30_000_000) + b"\x7f" * 30_000_000),
+    "members.bin": lambda: _archive(b"N", more=100_000),
+    "nodes.onnx": lambda: b"\x08\x08\x3a\x80\x89\x7a" + b"\x0a\x00" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("name", [*BIG, *LONG])
 def test_big_and_hostile_files_stay_within_bounds(tmp_path: Path, name: str) -> None:
-    _sparse(tmp_path / name, *BIG[name])
+    if name in BIG:
+        _sparse(tmp_path / name, *BIG[name])
+    else:
+        (tmp_path / name).write_bytes(LONG[name]())
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
     def bounded() -> None:
