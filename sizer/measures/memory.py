@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from sizer.model import Model
 
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
-MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "mixtral", "deepseek_v3")
+MEASURED = (
+    *("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "t5"),
+    *("mixtral", "deepseek_v3", "qwen3_moe", "olmoe"),
+)
 # What a configuration without a model type must have to be one of them.
 USUAL = {
     "gated": True,
@@ -258,6 +261,8 @@ def _assumptions(
         notes.append("experts run in turn; every expert is taken to get as many tokens")
     if master_weights:
         notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")
+    if model.config.task == "seq2seq":
+        notes.append("encoder and decoder run over as many tokens; no cache is made")
     if settings.lora is not None:
         notes.append("LoRA: base weights are frozen; adapters are kept in fp32, as PEFT does")
     context = getattr(model.config, "n_ctx", None)

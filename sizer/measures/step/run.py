@@ -9,13 +9,16 @@ from sizer.core.dims import Dim, divide
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import attention, experts, latent, low_rank, modules, ops
+from sizer.measures.step import attention, experts, latent, low_rank, modules, ops, relative
 from sizer.measures.step.parts import is_matrix, joined, top_k_of
 from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Storage, Tensor, numel
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
+
+
+NORMS = ("layer_norm", "rms_norm", "mixed_rms_norm")
 
 
 class Run:
@@ -63,6 +66,12 @@ class Run:
         # The kinds of those that a part has used.
         self.seen: set[bool] = set()
         self.places: Tensor | None = None
+        # What the encoder gives to the decoder; biases by distance, and those of the encoder's tokens.
+        self.source: Tensor | None = None
+        self.biases: dict[bool, Tensor] = {}
+        # Whether the layers of a stack share an input that needs a gradient.
+        self.has_shared = False
+        self.scales_output = False
         self.rotary: tuple[Tensor, Tensor, Dim] | None = None
         self.parameters: dict[str, Tensor] = {}
         # The layer that is being run, for the parts that stand in some layers only.
@@ -72,7 +81,7 @@ class Run:
         self.lumps: list[Storage] = []
         # What a block's own variables still hold when its parts are done: the attention's weights.
         self.held: list[Tensor] = []
-        self.summand: Tensor | None = None
+        self.summands: tuple[Tensor, ...] = ()
 
     # -- parameters ---------------------------------------------------------------------------
 
@@ -146,6 +155,8 @@ class Run:
         found = {leaf.name: self.parameter(leaf, path) for leaf in module.children if isinstance(leaf, Param)}
         if module.kind == "rms_norm":
             return modules.rms_norm(self.tape, x, found["weight"])
+        if module.kind == "mixed_rms_norm":
+            return modules.mixed_rms_norm(self.tape, x, found["weight"])
         return ops.layer_norm(self.tape, x, found.get("weight"), found.get("bias"))
 
     # -- modules ------------------------------------------------------------------------------
@@ -155,7 +166,7 @@ class Run:
         path = joined(path, module.name)
         if module.kind in MATRICES:
             return self.linear(module, path, x)
-        if module.kind in ("layer_norm", "rms_norm"):
+        if module.kind in NORMS:
             return self.norm(module, path, x)
         if module.flow in FLOWS:
             return FLOWS[module.flow](self, module, path, x)
@@ -170,7 +181,7 @@ class Run:
                     raise InvalidConfig(f"what {name} keeps for the backward pass is not described yet")
                 x = self.call(child, path, x)
                 # A norm of a sum runs while the code still names what was added.
-                _summand, self.summand = self.summand, None
+                _summands, self.summands = self.summands, ()
             elif isinstance(child, Op):
                 self.tape.module = joined(path, child.name)
                 x = modules.activation(self.tape, child.kind, x)
@@ -186,6 +197,11 @@ class Run:
         """Whether a part stands in the layer that is being run."""
         return self.tape.choose(lambda: self.layer in (child.at.indices or ()))  # type: ignore[union-attr]
 
+    def shared(self) -> list[Tensor]:
+        """What all layers of a stack get a gradient for, besides what passes from each to the next."""
+        found = (*self.biases.values(), self.source)
+        return [tensor for tensor in found if tensor is not None and tensor.needs_grad]
+
     def residual(self, module: Module, path: str, x: Tensor) -> Tensor:
         """What goes in is added to what comes out."""
         kept = x
@@ -193,7 +209,7 @@ class Run:
         if module.flow == "residual_held":
             self.held.append(x)
         if module.flow == "residual_after":
-            self.summand = x
+            self.summands = x, kept
         if module.flow != "residual":
             return ops.add(self.tape, x, kept)
         return ops.add(self.tape, kept, x)
@@ -256,5 +272,7 @@ FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
     "gated": Run.gated,
     "attention": attention.attend,
     "latent": latent.attend,
+    "relative": relative.attend,
+    "widened": relative.feed_forward,
     "experts": Run.route,
 }

@@ -30,7 +30,7 @@ KERNELS = ("eager", "sdpa", "flash")
 OFFLOADS = ("none", "optimizer", "gradients", "activations")
 # Each chunk of the loss is run, so that their number bounds the time.
 MOST_CHUNKS = 1024
-LOSSES = ("causal", "masked")
+LOSSES = ("causal", "masked", "seq2seq")
 
 
 class Settings:
@@ -142,6 +142,8 @@ def step(
         offload_activations=settings.offload == "activations",
         loss_chunks=settings.loss_chunks,
     )
+    # T5 scales what goes into a head that its files tie to the embeddings.
+    run.scales_output = bool(getattr(model.config, "tie_embeddings", False))
     tape.gradients_leave = settings.offload == "gradients"
     train(run, lettered or tree, plans, task, backward=backward)
     return tape
