@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
 
 
+# Precisions that keep weights in 16 bits.
+BF16_WEIGHTS = ("bf16", "fp8")
 NORMS = ("layer_norm", "rms_norm", "mixed_rms_norm")
 
 
@@ -45,7 +47,8 @@ class Run:
         self.tape = tape
         self.batch = batch
         self.length = length
-        self.weight_dtype = "bf16" if precision == "bf16" else "fp32"
+        self.weight_dtype = "bf16" if precision in BF16_WEIGHTS else "fp32"
+        self.fp8 = precision == "fp8"
         self.autocast = precision == "autocast"
         self.attention = attention
         self.checkpointing = checkpointing
@@ -131,10 +134,19 @@ class Run:
                 bias = self.parameter(leaf, path)
         assert weight is not None
         self.tape.module = path
+        if self.fp8 and module.kind == "linear" and module.component not in ("head", "router"):
+            return self._narrow(x, weight, bias, out)
         if adapts:
             plain = self._biased(x, weight, bias, out, transposed)
             return low_rank.adapted(self, path, x, plain, weight, bias)
         return self._biased(x, weight, bias, out, transposed)
+
+    def _narrow(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim) -> Tensor:
+        """A product in 8 bits, whose bias is added to its output."""
+        tape, shape = self.tape, x.shape
+        flat = ops.reshape(tape, x, (numel(shape[:-1]), shape[-1]))
+        y = ops.reshape(tape, ops.narrow_mm(tape, flat, weight, out), (*shape[:-1], out))
+        return y if bias is None else ops.add(tape, y, bias)
 
     def _biased(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim, transposed: bool) -> Tensor:
         if bias is None:
