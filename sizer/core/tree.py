@@ -206,8 +206,9 @@ class Module(Record):
     `flow`: how values pass through its children, where not from each to the next: "residual" (what
     goes in is added to what comes out), "attention" (all projections read what goes in), "latent"
     (queries, and keys and values from one latent), "gated" (gate and up read it), "experts" (a router
-    sends each token to some), "block" (a repeated module whose parts all say theirs). What a training step
-    keeps follows from it; a tree that does not say it still counts.
+    sends each token to some), "relative" (attention with a bias by distance), "widened" (an MLP whose
+    last matrix is given its own type), "block" (a repeated module whose parts all say theirs). What a
+    training step keeps follows from it; a tree that does not say it still counts.
     """
 
     __slots__ = (

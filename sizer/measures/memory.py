@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from sizer.model import Model
 
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
-MEASURED = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "mixtral", "deepseek_v3")
+MEASURED = (
+    *("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "t5"),
+    *("mixtral", "deepseek_v3", "qwen3_moe", "olmoe"),
+)
 # What a configuration without a model type must have to be one of them.
 USUAL = {
     "gated": True,
@@ -168,6 +171,8 @@ def _sources(settings: Settings) -> list[str]:
             "checkpointing: torch.utils.checkpoint.create_selective_checkpoint_contexts, "
             "with mm, addmm, bmm and fused attention kept"
         )
+    if settings.precision == "fp8":
+        found.append("fp8: torchao 0.18, float8/float8_linear.py, tensorwise dynamic scaling, run eagerly")
     if settings.offload in ("optimizer", "gradients"):
         found.append("offload: ZeRO-Offload, Ren et al. 2021, arXiv:2101.06840")
     if settings.offload == "activations":
@@ -180,7 +185,8 @@ def _sources(settings: Settings) -> list[str]:
 def measured(model: Model, settings: Settings) -> bool:
     """Whether the step of such a model was compared with a real one, op by op."""
     c = model.config
-    if settings.lora is not None:
+    # In 8 bits what is kept was compared, and the copies of a moment were not.
+    if settings.lora is not None or settings.precision == "fp8":
         return False
     # Autocast keeps its cast of the head for all chunks of the loss, which is not followed.
     if settings.offload != "none" or (settings.loss_chunks > 1 and settings.precision == "autocast"):
@@ -258,6 +264,14 @@ def _assumptions(
         notes.append("experts run in turn; every expert is taken to get as many tokens")
     if master_weights:
         notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")
+    if settings.precision == "fp8":
+        notes.append(
+            "fp8: weights, gradients and what is kept are bf16; linear layers of blocks multiply 8-bit copies "
+            "with dynamic scales, made again backward; no history of magnitudes. Head, router and stacked "
+            "experts stay in bf16"
+        )
+    if model.config.task == "seq2seq":
+        notes.append("encoder and decoder run over as many tokens; no cache is made")
     if settings.lora is not None:
         notes.append("LoRA: base weights are frozen; adapters are kept in fp32, as PEFT does")
     context = getattr(model.config, "n_ctx", None)

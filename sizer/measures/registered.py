@@ -51,7 +51,9 @@ class _Part:
         rows = self.parts[name].own
         if not rows or self.parts[name].parts:
             return False
-        return rows[0].kind == "rms_norm" or ("self_attn" in self.parts and name.endswith("_layernorm"))
+        return rows[0].kind.endswith("rms_norm") or (
+            "self_attn" in self.parts and name.endswith("_layernorm")
+        )
 
 
 def registered(rows: Sequence[Row]) -> list[Row]:

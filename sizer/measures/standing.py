@@ -11,6 +11,7 @@ from sizer.core.walk import Row
 from sizer.measures.lora import adapters
 from sizer.measures.optimizers import Optimizer, Weight, step_place
 from sizer.measures.registered import registered
+from sizer.measures.step.run import BF16_WEIGHTS
 from sizer.measures.step.simulate import Settings
 from sizer.measures.tensors import OLD_MASKS
 
@@ -47,7 +48,7 @@ def standing(
     rows: Sequence[Row], settings: Settings, optimizer: Optimizer, *, master_weights: bool = False
 ) -> Standing:
     """Weights, buffers, gradients and optimizer state of the rows of a tree."""
-    width = 2 if settings.precision == "bf16" else 4
+    width = 2 if settings.precision in BF16_WEIGHTS else 4
     weights: Dim = 0
     buffers: Dim = 0
     trained: list[Weight] = []

@@ -6,7 +6,7 @@ from sizer.architectures.encoder_decoders.bart_layers import classification_head
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import FIRST, attention_core, embedding, gated_mlp, linear, mlp, rms_norm
+from sizer.core.layers import FIRST, attention_core, embedding, gated_mlp, linear, mlp, residual, rms_norm
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Leaf, Module, heads_axis
 
@@ -68,12 +68,20 @@ def t5(c: T5Config) -> Module:
     inside = "transformer." if c.task in ("sequence", "token") else ""
     shared = f"{inside}shared.weight" if c.tie_tokens else None
     tokens = embedding("embed_tokens", vocab, embed, tied_to=shared)
+    # The others differ in what their attention or their experts keep for a backward pass.
+    usual = not c.own_positions and c.encoder_attention == "full" and c.n_experts is None
+    flow = "block" if usual and c.task == "seq2seq" else ""
     encoder = Module(
         "encoder",
         (
             tokens,
-            Module("block", (_encoder_attention(c, embed), *_feed_forward(c, embed, 1)), repeat=c.n_layers),
-            rms_norm("final_layer_norm", embed),
+            Module(
+                "block",
+                (_encoder_attention(c, embed), *_feed_forward(c, embed, 1)),
+                repeat=c.n_layers,
+                flow=flow,
+            ),
+            _norm("final_layer_norm", embed),
         ),
         stream="encoder",
     )
@@ -85,8 +93,9 @@ def t5(c: T5Config) -> Module:
                 "block",
                 (_self_attention(c, embed), _cross_attention(c, embed), *_feed_forward(c, embed, 2)),
                 repeat=c.n_decoder_layers,
+                flow=flow,
             ),
-            rms_norm("final_layer_norm", embed),
+            _norm("final_layer_norm", embed),
         ),
     )
     decoders = () if c.task in ("encoder", "token") else (decoder,)
@@ -133,6 +142,7 @@ def _self_attention(
     extra: tuple[Module, ...] = (),
 ) -> Module:
     heads = heads_axis("heads", c.n_heads, c.d_head)
+    traits = ("causal",) if cached else ()
     attention = Module(
         name,
         (
@@ -141,12 +151,18 @@ def _self_attention(
             linear("v", heads, embed),
             _positions(c, "relative_attention_bias"),
             *extra,
-            *attention_core(c.n_heads, c.n_heads, c.d_head, cached=cached, window=window),
+            *attention_core(c.n_heads, c.n_heads, c.d_head, cached=cached, window=window, traits=traits),
             linear("o", embed, heads),
         ),
         component="attention",
+        flow="relative",
     )
-    return Module("layer.0", (rms_norm("layer_norm", embed), attention))
+    return Module("layer.0", (residual(_norm("layer_norm", embed), attention),))
+
+
+def _norm(name: str, embed: Axis) -> Module:
+    """T5's RMSNorm, whose factor is in fp32 and whose input is not."""
+    return rms_norm(name, embed)._replace(kind="mixed_rms_norm")
 
 
 def _positions(c: T5Config, name: str) -> Module:
@@ -168,8 +184,9 @@ def _cross_attention(c: T5Config, embed: Axis) -> Module:
             linear("o", embed, heads),
         ),
         component="attention",
+        flow="relative",
     )
-    return Module("layer.1", (rms_norm("layer_norm", embed), attention))
+    return Module("layer.1", (residual(_norm("layer_norm", embed), attention),))
 
 
 def _feed_forward(c: T5Config, embed: Axis, index: int) -> tuple[Module, ...]:
@@ -180,9 +197,9 @@ def _feed_forward(c: T5Config, embed: Axis, index: int) -> tuple[Module, ...]:
         else mlp(c.mlp_name, ffn, embed, bias=False, act=c.act, names=("wi", "wo"))
     )
     layers = c.encoder_kinds if index == 1 else c.decoder_kinds
-    before = rms_norm("layer_norm", embed)
+    before = _norm("layer_norm", embed)
     if layers is None:
-        return (Module(f"layer.{index}", (before, dense)),)
+        return (Module(f"layer.{index}", (residual(before, dense._replace(flow="widened")),)),)
     sparse = Module(c.mlp_name, _switch(c, embed, ffn), at=layers.layers("sparse"))
     return (Module(f"layer.{index}", (before, dense._replace(at=layers.layers("dense")), sparse)),)
 

@@ -38,7 +38,7 @@ def frozen(model: Model, quant: str, settings: Settings) -> tuple[int, int]:
         raise InvalidConfig(
             f"--quant {quant}: types of GGUF are for inference; nf4 and bnb-int8 train adapters"
         )
-    dtype = "bf16" if settings.precision == "bf16" else "fp32"
+    dtype = "bf16" if settings.precision in ("bf16", "fp8") else "fp32"
     form = parse(quant)
     if form.name in PLAIN:
         raise InvalidConfig(f"--quant {quant}: nothing is packed; --precision says the type of the weights")

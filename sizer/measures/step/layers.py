@@ -144,7 +144,7 @@ def stack(run: Run, block: Module, path: str, x: Tensor, plan: Plan, names: list
 
     likes: dict[Any, Like] = {}
     entered = _entered(run, x, plan, names)
-    for kind, places, times in plan:
+    for kind, places, times in _with_last_alone(run, plan):
         left, number = list(places), times
         while left:
             key = kind, x.needs_grad, x.dtype
@@ -163,6 +163,14 @@ def stack(run: Run, block: Module, path: str, x: Tensor, plan: Plan, names: list
             entered = None
             left, number = left[1:], number - 1
     return x
+
+
+def _with_last_alone(run: Run, plan: Plan) -> Plan:
+    """Where all layers share an input, the last is the first to have a gradient for it."""
+    *before, (kind, places, times) = plan
+    if not run.has_shared or len(places) == 1:
+        return plan
+    return [*before, Equal(kind, places[:-1], times - 1), Equal((*kind, "last"), places[-1:], 1)]
 
 
 def _entered(run: Run, x: Tensor, plan: Plan, names: list[Tensor | Storage]) -> weakref.ref[Storage] | None:
@@ -224,15 +232,18 @@ def _others(
         run.lumps += kept
         return x
 
-    def backward(g: Tensor) -> tuple[Tensor]:
+    shared = run.shared()
+    wanted = [(tensor.shape, tensor.dtype) for tensor in shared]
+
+    def backward(g: Tensor) -> tuple[Tensor, ...]:
         like.others.append((last, tape.mark()))
         kept.clear()
         tape.settle(Storage(tape, times * like.gradients))
         like.others.append((first, tape.mark(like.gradients - like.kept, like.gradients)))
-        return (g,)
+        return (g, *(tape.new("add", *what) for what in wanted))
 
     y = ops.view(x, x.shape, x.strides)
-    tape.record((x,), backward, y)
+    tape.record((x, *shared), backward, y)
     return y
 
 

@@ -25,6 +25,15 @@ def rms_norm(tape: Tape, x: Tensor, weight: Tensor) -> Tensor:
     return ops.mul(tape, weight, ops.to(tape, x, dtype))
 
 
+def mixed_rms_norm(tape: Tape, x: Tensor, weight: Tensor) -> Tensor:
+    """T5's RMSNorm: the inverse rms is in fp32, and x is not brought to it (`modeling_t5.py`)."""
+    variance = ops.mean(tape, ops.power(tape, ops.to(tape, x, "fp32")))
+    x = ops.mul(tape, x, ops.rsqrt(tape, ops.shift(tape, variance)))
+    if weight.dtype != "fp32":
+        x = ops.to(tape, x, weight.dtype)
+    return ops.mul(tape, weight, x)
+
+
 def _gelu_new(tape: Tape, x: Tensor) -> Tensor:
     return ops.mul(tape, ops.scale(tape, x), ops.shift(tape, _tanh_of_cubic(tape, x)))
 
@@ -131,7 +140,7 @@ def eager_attention(
     else:
         weights = _softmax(tape, weights, in_fp32=in_fp32)
         weights = ops.to(tape, weights, v.dtype)
-    out = _product(tape, weights, values, cast)
+    out = product(tape, weights, values, cast)
     out = ops.transpose(tape, out, 1, 2)
     return (ops.contiguous(tape, out) if copied else out), weights
 
@@ -141,10 +150,11 @@ def _softmax(tape: Tape, x: Tensor, *, in_fp32: bool) -> Tensor:
 
 
 def _scores(tape: Tape, q: Tensor, k: Tensor, cast: Callable[[Tensor], Tensor]) -> Tensor:
-    return _product(tape, q, ops.transpose(tape, k, 2, 3), cast)
+    return product(tape, q, ops.transpose(tape, k, 2, 3), cast)
 
 
-def _product(tape: Tape, a: Tensor, b: Tensor, cast: Callable[[Tensor], Tensor]) -> Tensor:
+def product(tape: Tape, a: Tensor, b: Tensor, cast: Callable[[Tensor], Tensor]) -> Tensor:
+    """A product of matrices of every head, in the type of such products."""
     # Autocast converts from the last argument to the first.
     b = cast(b)
     return ops.matmul(tape, cast(a), b)

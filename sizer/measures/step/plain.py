@@ -11,15 +11,16 @@ from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Tensor
 
 
-def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """torch's `_scaled_dot_product_attention_math` under a causal mask, in fp32."""
+def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    """torch's `_scaled_dot_product_attention_math` in fp32, under a mask or a causal one of its own."""
     dtype, length = q.dtype, q.shape[2]
     q32, k32, v32 = ops.to(tape, q, "fp32"), ops.to(tape, k, "fp32"), ops.to(tape, v, "fp32")
     scaled = ops.scale(tape, q32)
-    seen = tape.new("ones", (length, length), "bool")
-    seen = tape.new("tril", (length, length), "bool")
-    mask = tape.new("where", (length, length), "fp32")
-    del seen
+    if mask is None:
+        seen = tape.new("ones", (length, length), "bool")
+        seen = tape.new("tril", (length, length), "bool")
+        mask = tape.new("where", (length, length), "fp32")
+        del seen
     weights = ops.matmul(tape, scaled, ops.scale(tape, ops.transpose(tape, k32, 2, 3)))
     # Done in place outside of a tracker such as torch's own, which is what this follows.
     weights = ops.add(tape, weights, mask)

@@ -9,13 +9,18 @@ from sizer.core.dims import Dim, divide
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import attention, experts, latent, low_rank, modules, ops
+from sizer.measures.step import attention, experts, latent, low_rank, modules, ops, relative
 from sizer.measures.step.parts import is_matrix, joined, top_k_of
 from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Storage, Tensor, numel
 
 if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
+
+
+# Precisions that keep weights in 16 bits.
+BF16_WEIGHTS = ("bf16", "fp8")
+NORMS = ("layer_norm", "rms_norm", "mixed_rms_norm")
 
 
 class Run:
@@ -42,7 +47,8 @@ class Run:
         self.tape = tape
         self.batch = batch
         self.length = length
-        self.weight_dtype = "bf16" if precision == "bf16" else "fp32"
+        self.weight_dtype = "bf16" if precision in BF16_WEIGHTS else "fp32"
+        self.fp8 = precision == "fp8"
         self.autocast = precision == "autocast"
         self.attention = attention
         self.checkpointing = checkpointing
@@ -63,6 +69,12 @@ class Run:
         # The kinds of those that a part has used.
         self.seen: set[bool] = set()
         self.places: Tensor | None = None
+        # What the encoder gives to the decoder; biases by distance, and those of the encoder's tokens.
+        self.source: Tensor | None = None
+        self.biases: dict[bool, Tensor] = {}
+        # Whether the layers of a stack share an input that needs a gradient.
+        self.has_shared = False
+        self.scales_output = False
         self.rotary: tuple[Tensor, Tensor, Dim] | None = None
         self.parameters: dict[str, Tensor] = {}
         # The layer that is being run, for the parts that stand in some layers only.
@@ -72,7 +84,7 @@ class Run:
         self.lumps: list[Storage] = []
         # What a block's own variables still hold when its parts are done: the attention's weights.
         self.held: list[Tensor] = []
-        self.summand: Tensor | None = None
+        self.summands: tuple[Tensor, ...] = ()
 
     # -- parameters ---------------------------------------------------------------------------
 
@@ -122,10 +134,19 @@ class Run:
                 bias = self.parameter(leaf, path)
         assert weight is not None
         self.tape.module = path
+        if self.fp8 and module.kind == "linear" and module.component not in ("head", "router"):
+            return self._narrow(x, weight, bias, out)
         if adapts:
             plain = self._biased(x, weight, bias, out, transposed)
             return low_rank.adapted(self, path, x, plain, weight, bias)
         return self._biased(x, weight, bias, out, transposed)
+
+    def _narrow(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim) -> Tensor:
+        """A product in 8 bits, whose bias is added to its output."""
+        tape, shape = self.tape, x.shape
+        flat = ops.reshape(tape, x, (numel(shape[:-1]), shape[-1]))
+        y = ops.reshape(tape, ops.narrow_mm(tape, flat, weight, out), (*shape[:-1], out))
+        return y if bias is None else ops.add(tape, y, bias)
 
     def _biased(self, x: Tensor, weight: Tensor, bias: Tensor | None, out: Dim, transposed: bool) -> Tensor:
         if bias is None:
@@ -146,6 +167,8 @@ class Run:
         found = {leaf.name: self.parameter(leaf, path) for leaf in module.children if isinstance(leaf, Param)}
         if module.kind == "rms_norm":
             return modules.rms_norm(self.tape, x, found["weight"])
+        if module.kind == "mixed_rms_norm":
+            return modules.mixed_rms_norm(self.tape, x, found["weight"])
         return ops.layer_norm(self.tape, x, found.get("weight"), found.get("bias"))
 
     # -- modules ------------------------------------------------------------------------------
@@ -155,7 +178,7 @@ class Run:
         path = joined(path, module.name)
         if module.kind in MATRICES:
             return self.linear(module, path, x)
-        if module.kind in ("layer_norm", "rms_norm"):
+        if module.kind in NORMS:
             return self.norm(module, path, x)
         if module.flow in FLOWS:
             return FLOWS[module.flow](self, module, path, x)
@@ -170,7 +193,7 @@ class Run:
                     raise InvalidConfig(f"what {name} keeps for the backward pass is not described yet")
                 x = self.call(child, path, x)
                 # A norm of a sum runs while the code still names what was added.
-                _summand, self.summand = self.summand, None
+                _summands, self.summands = self.summands, ()
             elif isinstance(child, Op):
                 self.tape.module = joined(path, child.name)
                 x = modules.activation(self.tape, child.kind, x)
@@ -186,6 +209,11 @@ class Run:
         """Whether a part stands in the layer that is being run."""
         return self.tape.choose(lambda: self.layer in (child.at.indices or ()))  # type: ignore[union-attr]
 
+    def shared(self) -> list[Tensor]:
+        """What all layers of a stack get a gradient for, besides what passes from each to the next."""
+        found = (*self.biases.values(), self.source)
+        return [tensor for tensor in found if tensor is not None and tensor.needs_grad]
+
     def residual(self, module: Module, path: str, x: Tensor) -> Tensor:
         """What goes in is added to what comes out."""
         kept = x
@@ -193,7 +221,7 @@ class Run:
         if module.flow == "residual_held":
             self.held.append(x)
         if module.flow == "residual_after":
-            self.summand = x
+            self.summands = x, kept
         if module.flow != "residual":
             return ops.add(self.tape, x, kept)
         return ops.add(self.tape, kept, x)
@@ -256,5 +284,7 @@ FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
     "gated": Run.gated,
     "attention": attention.attend,
     "latent": latent.attend,
+    "relative": relative.attend,
+    "widened": relative.feed_forward,
     "experts": Run.route,
 }

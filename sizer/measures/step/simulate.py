@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from sizer.measures.lora import LoRA
     from sizer.model import Model
 
-PRECISIONS = ("fp32", "bf16", "autocast")
+# "fp8": weights in bf16, the matrices of blocks multiplied in 8 bits (torchao's Float8Linear).
+PRECISIONS = ("fp32", "bf16", "autocast", "fp8")
 # "flash" saves what torch's fused CPU kernel saves: q, k, v, the output, and a number for each query.
 KERNELS = ("eager", "sdpa", "flash")
 # What leaves the device: the optimizer's state and step (ZeRO-Offload, Ren et al. 2021), gradients as
@@ -31,7 +32,7 @@ KERNELS = ("eager", "sdpa", "flash")
 OFFLOADS = ("none", "optimizer", "gradients", "activations")
 # Each chunk of the loss is run, so that their number bounds the time.
 MOST_CHUNKS = 1024
-LOSSES = ("causal", "masked")
+LOSSES = ("causal", "masked", "seq2seq")
 
 
 class Settings:
@@ -54,6 +55,8 @@ class Settings:
         check_positive(batch_size=batch_size, seq_len=seq_len)
         if precision not in PRECISIONS:
             raise UnknownName("precision", precision, PRECISIONS, hint=", ".join(PRECISIONS))
+        if precision == "fp8" and lora is not None:
+            raise InvalidConfig("precision = 'fp8' beside adapters is not followed; take bf16")
         if attention not in KERNELS:
             raise UnknownName("attention kernel", attention, KERNELS, hint=", ".join(KERNELS))
         mode = checkpointing_of(checkpointing)
@@ -144,6 +147,8 @@ def step(
         offload_activations=settings.offload == "activations",
         loss_chunks=settings.loss_chunks,
     )
+    # T5 scales what goes into a head that its files tie to the embeddings.
+    run.scales_output = bool(getattr(model.config, "tie_embeddings", False))
     tape.gradients_leave = settings.offload == "gradients"
     with alone():
         train(run, lettered or tree, plans, task, backward=backward)

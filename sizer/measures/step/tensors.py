@@ -21,7 +21,7 @@ Shape: TypeAlias = tuple[Dim, ...]
 # From the gradients of an op's outputs to those of its inputs; none where an input needs none.
 Backward: TypeAlias = "Callable[..., tuple[Tensor | None, ...]]"
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "int64": 8, "int32": 4, "bool": 1}
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int64": 8, "int32": 4, "bool": 1}
 
 
 class Storage:

@@ -29,6 +29,7 @@ from sizer.measures.step.ops.kept import (
     softmax,
     storage_of,
 )
+from sizer.measures.step.ops.narrow import narrow_mm
 from sizer.measures.step.ops.products import (
     addmm,
     bmm,
@@ -78,6 +79,7 @@ __all__ = [
     "mean",
     "mm",
     "mul",
+    "narrow_mm",
     "neg",
     "part",
     "power",

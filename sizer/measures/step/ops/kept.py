@@ -90,7 +90,7 @@ def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None =
     d_v = v.shape[-1]
     op = "scaled_dot_product_attention"
     needed = q.needs_grad or k.needs_grad or v.needs_grad
-    if mask is not None:
+    if mask is not None and mask.dtype == "bool":
         mask = tape.new("masked_fill", mask.shape, q.dtype)
     given = (q, k, v) if mask is None else (q, k, v, mask)
     if needed:
