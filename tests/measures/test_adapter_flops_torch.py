@@ -34,7 +34,7 @@ TARGETS: dict[str, list[str]] = {
     "gpt_oss": ATTENTION,
     "deepseek_v3": ["kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
     "opt": ["q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"],
-    "gpt_neox": ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"],
+    **dict.fromkeys(("gpt_neox", "falcon"), ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"]),
 }
 # Blocks whose MLP reads what attention reads.
 PARALLEL = [
