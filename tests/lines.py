@@ -44,7 +44,7 @@ LINES = [
     "memory gpt2-small --seq-len 64 --foreach --master-weights --checkpointing full",
     "memory gpt2-small --seq-len 64 --freeze transformer.wte --along batch-size",
     "memory gpt2-small --mode infer --kv-dtype fp8 --dtype fp16 --seq-len 64",
-    "shard llama-3-8b --tp 2 --pp 2 --dp 2 --cp 2 --sp --zero 1 --seq-len 4096 --micro-batches 4",
+    "shard llama-3-8b --tp 2 --pp 2 --dp 2 --cp 2 --sp --traffic --zero 1 --seq-len 4096 --micro-batches 4",
     "shard mixtral-8x7b --ep 4 --etp 2 --tp 2 --traffic --checkpointing --framework megatron",
     "shard gpt2-small --framework fsdp2 --batch-size 2 --dp 4 --replicate 2",
     "shard gpt2-small --tp 4 --vocab-multiple 128 --dtype bf16",

@@ -8,6 +8,7 @@ from sizer.core.record import Record
 from sizer.errors import InvalidConfig
 from sizer.measures.cache_dtypes import block, is_wide, scaled, token_bytes
 from sizer.measures.cache_kinds import LATENTS, Kept
+from sizer.measures.passes import listed
 
 
 class Setup(Record):
@@ -148,7 +149,10 @@ def a_sequence(one: Kept, setup: Setup, *, elements: Dim | None = None) -> Dim:
     stored = block(dtype)
     if setup.tp > 1 and isinstance(count, int):
         if count % setup.tp:
-            raise InvalidConfig(f"tp = {setup.tp} does not divide a state of {count:,} elements")
+            fits = [n for n in range(1, 65) if count % n == 0]
+            raise InvalidConfig(
+                f"tp = {setup.tp} does not divide a state of {count:,} elements; use {listed(fits)}"
+            )
         count = count // setup.tp
     return scaled(count, stored.bytes, stored.elements, dtype) * one.layers
 
@@ -160,9 +164,7 @@ def ranks_heads(heads: Dim, tp: int) -> Dim:
     if tp % heads == 0:
         return 1
     fits = [n for n in range(1, 2 * heads + 1) if heads % n == 0 or n % heads == 0]
-    raise InvalidConfig(
-        f"tp = {tp} and n_kv_heads = {heads} do not divide each other; use {', '.join(map(str, fits))}"
-    )
+    raise InvalidConfig(f"tp = {tp} and n_kv_heads = {heads} do not divide each other; use {listed(fits)}")
 
 
 def _zero(size: Dim) -> bool:

@@ -63,3 +63,15 @@ def warnings(model: Model, tokens: int, *, what: str = "seq_len") -> list[str]:
         f"{what} = {tokens} is beyond {limit[0]} = {limit[1]}, the context of {model.name}; "
         "the numbers are for a model that had it"
     ]
+
+
+def without_encoder(model: Model, encoder_len: int | None) -> list[str]:
+    """A warning where the length of a sequence is given that nothing reads.
+
+    >>> import sizer
+    >>> without_encoder(sizer.load("gpt2-small"), 8)
+    ['encoder_len = 8 changes nothing: gpt2-small has no encoder']
+    """
+    if encoder_len is None or any(row.stream == "encoder" for row in model.rows()):
+        return []
+    return [f"encoder_len = {encoder_len} changes nothing: {model.name} has no encoder"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sizer.core.config import check_size
 from sizer.core.dims import Dim
@@ -168,3 +168,15 @@ def check_positive(**sizes: Dim | None) -> None:
     """
     for name, size in sizes.items():
         check_size(name, size)
+
+
+def listed(numbers: Sequence[int], most: int = 10) -> str:
+    """Numbers to choose from, in a sentence.
+
+    >>> listed([1, 2, 4]), listed(range(1, 99), 3)
+    ('1, 2 or 4', '1, 2, 3, …')
+    """
+    shown = [str(number) for number in numbers[:most]]
+    if len(numbers) > most:
+        return f"{', '.join(shown)}, …"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.dtypes import bits
 from sizer.errors import UnknownName
+from sizer.measures.passes import check_positive
 from sizer.oracles.runs import explained, inputs, over_cache, ready
 from sizer.oracles.torch import import_torch
 
@@ -35,7 +36,10 @@ def measure(
     torch = import_torch()
     if policy not in ("transformers", "static"):
         raise UnknownName("cache of transformers", policy, ("transformers", "static"))
+    check_positive(batch_size=batch_size, seq_len=seq_len, encoder_len=encoder_len)
     bits(dtype)
+    if dtype not in TYPES and dtype not in TYPES.values():
+        raise UnknownName("type of a cache of transformers", dtype, TYPES, hint=", ".join(TYPES))
     with explained(model, "its cache"), torch.no_grad():
         module = ready(model, real=True).to(getattr(torch, TYPES.get(dtype, dtype)))
         given = inputs(model, module, batch_size, seq_len - steps, encoder_len)

@@ -30,6 +30,18 @@ def measure(
     A small module runs on the CPU, and a large one on the meta device, where no kernel is fused.
     """
     torch = import_torch()
+    # What cannot be counted is refused before a module is built.
+    model.flops(
+        batch_size,
+        seq_len,
+        attention,
+        checkpointing,
+        encoder_len=encoder_len,
+        past_len=past_len,
+        chunk=chunk,
+        decode=decode,
+        logits_to_keep=logits_to_keep,
+    )
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 

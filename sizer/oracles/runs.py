@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from sizer.errors import BadInput, SizerError
@@ -61,7 +62,10 @@ def over_cache(module: Any, given: dict[str, Any], tokens: int, **rest: Any) -> 
     torch = import_torch()
     key = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
     ids = torch.ones((given[key].shape[0], tokens), dtype=torch.long, device=given[key].device)
-    output = module(**{**given, key: ids}, use_cache=True, **rest)
+    with warnings.catch_warnings():
+        # transformers 5 is about to rename what it calls a cache.
+        warnings.simplefilter("ignore", FutureWarning)
+        output = module(**{**given, key: ids}, use_cache=True, **rest)
     again = {**given, cache_name(output): getattr(output, cache_name(output))}
     if key == "decoder_input_ids":
         # The encoder ran once; its tokens are not read again.

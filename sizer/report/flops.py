@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sizer import units
 from sizer.core.poly import as_poly, symbol
 from sizer.core.walk import walk
-from sizer.measures.context import warnings
+from sizer.measures.context import warnings, without_encoder
 from sizer.measures.count import COMPONENTS
 from sizer.measures.flops import Flops, flops_of, kernel_of
 from sizer.measures.passes import Pass
@@ -44,6 +44,7 @@ def report(
         alternatives.insert(0, _causal(found, least))
     tokens = (options.get("past_len") or 0) + (options.get("decoder_len") or seq_len)
     said = warnings(model, tokens + (options.get("decode") or 0))
+    said += without_encoder(model, options.get("encoder_len"))
     # The formula of a step from nothing: of one with a cache only the numbers are shown.
     plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep", "lora"))
 

@@ -10,7 +10,7 @@ from sizer.errors import UnknownName
 from sizer.measures.cache_kinds import kept
 from sizer.measures.cache_layers import Layers, Setup
 from sizer.measures.cache_policies import POLICIES
-from sizer.measures.context import warnings
+from sizer.measures.context import warnings, without_encoder
 from sizer.measures.kv_cache import KVCache
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
@@ -48,7 +48,7 @@ def report(
 
         setup = _setup(batch_size, seq_len, dtype, given)
         room = fit(kept(model.rows()), setup, policy, budget)
-    said = warnings(model, seq_len)
+    said = [*warnings(model, seq_len), *without_encoder(model, options.get("encoder_len"))]
     total = found.bytes + (0 if drafts is None else drafts.bytes)
     label = "exact" if found.exact else "estimate"
 

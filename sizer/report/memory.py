@@ -9,6 +9,7 @@ from sizer import units
 from sizer.core.record import Record
 from sizer.errors import UnknownName
 from sizer.measures.activations import Ledger, activations
+from sizer.measures.context import warnings
 from sizer.measures.inference import Inference, inference
 from sizer.measures.memory import Training, training, training_formula
 from sizer.measures.published import published
@@ -88,7 +89,8 @@ def train_report(
             "sources": [*model.sources, *found.sources],
         }
 
-    return Report(str(found.peak_bytes), document, view)
+    said = warnings(model, int(settings.seq_len))
+    return Report(str(found.peak_bytes), document, view, talk=[f"warning: {text}" for text in said])
 
 
 def infer_report(
@@ -137,10 +139,12 @@ def infer_report(
         }
 
     below = [f"total {size(found.total_bytes, unit)} ({found.total_bytes:,} bytes); {found.label}"]
+    said = warnings(model, seq_len)
     return Report(
         str(found.total_bytes),
         document,
         lambda: _view(model, lines, below, found.assumptions, found.sources, unit, explain),
+        talk=[f"warning: {text}" for text in said],
     )
 
 

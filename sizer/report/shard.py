@@ -36,6 +36,9 @@ def report(
     stored = block(dtype)
     run = {name: degrees.pop(name) for name in RUN if name in degrees}
     found = model.shards(framework, **degrees)
+    if not traffic and any(run.get(name) for name in ("sp", "checkpointing")):
+        given = " and ".join(f"--{name}" for name in ("sp", "checkpointing") if run.get(name))
+        raise InvalidConfig(f"{given}: that is of what ranks send; add --traffic")
     if traffic:
         from sizer.report import traffic as sending
 

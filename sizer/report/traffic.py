@@ -7,6 +7,7 @@ from typing import Any
 from sizer import units
 from sizer.core.tree import Param
 from sizer.errors import InvalidConfig
+from sizer.measures.context import warnings
 from sizer.measures.passes import check_positive
 from sizer.measures.sharding import Shards, layers_of
 from sizer.measures.traffic import Transfer, traffic
@@ -115,7 +116,8 @@ def report(
             "sources": [*model.sources, *dict.fromkeys(part.source for part in parts)],
         }
 
-    return Report(str(total), document, view)
+    said = warnings(model, seq_len)
+    return Report(str(total), document, view, talk=[f"warning: {text}" for text in said])
 
 
 def _record(part: Transfer) -> dict[str, Any]:

@@ -24,6 +24,7 @@ torch.set_num_threads(1)
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 GATED = ["gate_proj", "up_proj", "down_proj"]
+FUSED = ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"]
 # What may be adapted; of experts and of latents, attention alone.
 TARGETS: dict[str, list[str]] = {
     "gpt2": ["c_attn", "c_proj", "c_fc"],
@@ -34,8 +35,8 @@ TARGETS: dict[str, list[str]] = {
     "gpt_oss": ATTENTION,
     "deepseek_v3": ["kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
     "opt": ["q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"],
-    "falcon": ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"],
-    "gpt_neox": ["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"],
+    "gpt_neox": FUSED,
+    "falcon": FUSED,
 }
 # Blocks whose MLP reads what attention reads.
 PARALLEL = [

@@ -241,7 +241,7 @@ BAD = [
     (["--dtype", "bf17"], ["no cache dtype named 'bf17'", "bf16"]),
     (["--key-dtype", "q9"], ["no cache dtype named 'q9'", "q8_0"]),
     (["--policy", "vlm"], ["no cache policy named 'vlm'; did you mean 'vllm'?"]),
-    (["--tp", "3"], ["--tp 3", "n_kv_heads = 8", "use 1, 2, 4, 8"]),
+    (["--tp", "3"], ["--tp 3", "n_kv_heads = 8", "use 1, 2, 4, 8 or 16"]),
     (["--budget", "40 apples"], ["--budget 40 apples is no number of bytes; write 40GiB"]),
     (["--unit", "Gib"], ["no unit named 'Gib'; did you mean 'GiB'"]),
     (
@@ -259,6 +259,18 @@ def test_bad_input(sizer_cli: Run, args: list[str], fragments: list[str]) -> Non
 
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert [text for text in fragments if text not in err] == []
+
+
+def test_ranks_that_do_not_divide_a_state() -> None:
+    with pytest.raises(sizer.SizerError, match=r"tp = 5 does not divide a state of 6,144.*use 1, 2, 3, 4, 6"):
+        sizer.load("mamba-130m").kv_cache(tp=5)
+
+
+def test_an_encoder_that_is_not_there_is_a_warning(sizer_cli: Run) -> None:
+    code, _, err = sizer_cli("kv-cache", "llama-3-8b", "--encoder-len", "8", "-q")
+
+    assert (code, err.count("\n")) == (0, 1)
+    assert "encoder_len = 8 changes nothing: llama-3-8b has no encoder" in err
 
 
 def test_blocks_that_do_not_come_out_even_are_refused() -> None:

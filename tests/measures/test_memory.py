@@ -272,6 +272,21 @@ def test_commands(sizer_cli: Any, args: tuple[str, ...], code: int) -> None:
     assert (out if code == 0 else err).strip()
 
 
+BEYOND = [
+    ("memory", "gpt2-small", "--seq-len", "2048"),
+    ("memory", "gpt2-small", "--seq-len", "2048", "--mode", "infer"),
+    ("shard", "gpt2-small", "--tp", "2", "--traffic", "--seq-len", "2048"),
+]
+
+
+@pytest.mark.parametrize("args", BEYOND, ids=" ".join)
+def test_a_length_beyond_the_context_is_a_warning(sizer_cli: Any, args: tuple[str, ...]) -> None:
+    code, _, err = sizer_cli(*args, "-q")
+
+    assert (code, err.count("\n")) == (0, 1)
+    assert "seq_len = 2048 is beyond n_ctx = 1024, the context of gpt2-small" in err
+
+
 def test_the_document_has_the_promised_keys(sizer_cli: Any) -> None:
     _, train, _ = sizer_cli("memory", "gpt2-small", "--seq-len", "64", "--json")
     _, infer, _ = sizer_cli("memory", "gpt2-small", "--mode", "infer", "--json")

@@ -107,6 +107,8 @@ def shards(
         raise InvalidConfig(
             f"ep = {ep}: vLLM spreads experts over all tp · dp = {tp * dp} ranks; use that, or 1"
         )
+    if ep > 1 and not any(row.component == "experts" for row in rows):
+        raise InvalidConfig(f"ep = {ep}: this architecture has no experts to share; leave ep out")
     expert_tp = (tp if framework == "megatron" else (1 if ep > 1 else tp)) if etp is None else etp
     plan = Plan(framework, tp, pp, dp, ep, expert_tp, zero, vocab_multiple, n_groups, replicate)
     stored = [row for row in rows if isinstance(row.leaf, Param)]

@@ -11,6 +11,7 @@ from sizer.core.dims import round_up
 from sizer.core.tree import Axis, Param
 from sizer.core.walk import Row, numel
 from sizer.errors import InvalidConfig
+from sizer.measures.passes import listed
 from sizer.measures.sharding.plan import (
     EXPERTS,
     MEGATRON_END,
@@ -85,7 +86,7 @@ def stage_sizes(rows: Sequence[Row], plan: Plan) -> list[tuple[int, int]]:
         )
     if plan.framework == "megatron" and layers % plan.pp:
         fits = [n for n in range(1, layers + 1) if layers % n == 0]
-        raise InvalidConfig(f"pp = {plan.pp} does not divide n_layers = {layers}; use {_listed(fits)}")
+        raise InvalidConfig(f"pp = {plan.pp} does not divide n_layers = {layers}; use {listed(fits)}")
     if plan.pp > layers:
         raise InvalidConfig(f"pp = {plan.pp} is more than n_layers = {layers}; use at most {layers}")
     counts = [layers // plan.pp] * plan.pp
@@ -163,7 +164,7 @@ def _experts_here(size: int, plan: Plan) -> int:
         return size
     if size % plan.ep and plan.framework == "megatron":
         fits = [n for n in range(1, size + 1) if size % n == 0]
-        raise InvalidConfig(f"ep = {plan.ep} does not divide n_experts = {size}; use {_listed(fits)}")
+        raise InvalidConfig(f"ep = {plan.ep} does not divide n_experts = {size}; use {listed(fits)}")
     # vLLM gives the first ranks one more; the heaviest counts.
     return -(-size // plan.ep)
 
@@ -197,7 +198,7 @@ def _kv_heads(axis: Axis, count: int, degree: int, plan: Plan) -> tuple[int, int
     if count % degree and degree % count:
         fits = [n for n in range(1, 4 * count + 1) if count % n == 0 or n % count == 0]
         raise InvalidConfig(
-            f"tp = {degree} and n_kv_heads = {count} do not divide each other; use {_listed(fits)}"
+            f"tp = {degree} and n_kv_heads = {count} do not divide each other; use {listed(fits)}"
         )
     if count >= degree:
         return axis.size // degree, 0, 0
@@ -207,7 +208,7 @@ def _kv_heads(axis: Axis, count: int, degree: int, plan: Plan) -> tuple[int, int
             fits = [n for n in range(1, axis.size + 1) if axis.size % n == 0 and n % count == 0]
             raise InvalidConfig(
                 f"tp = {degree} does not divide the {axis.size} rows of n_kv_heads = {count} heads; "
-                f"use {_listed(fits)}"
+                f"use {listed(fits)}"
             )
         return axis.size // degree, 0, 0
     return axis.unit, 0, axis.unit - axis.size // degree
@@ -216,11 +217,4 @@ def _kv_heads(axis: Axis, count: int, degree: int, plan: Plan) -> tuple[int, int
 def _divides(size: int, degree: int, name: str) -> None:
     if size % degree:
         fits = [n for n in range(1, min(size, 4096) + 1) if size % n == 0]
-        raise InvalidConfig(f"tp = {degree} does not divide {name} = {size}; use {_listed(fits)}")
-
-
-def _listed(numbers: Sequence[int], most: int = 10) -> str:
-    shown = [str(number) for number in numbers[:most]]
-    if len(numbers) > most:
-        return f"{', '.join(shown)}, …"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+        raise InvalidConfig(f"tp = {degree} does not divide {name} = {size}; use {listed(fits)}")
