@@ -218,5 +218,5 @@ def test_what_deepspeed_leaves_of_t5_3b_on_a_gpu(zero: int, gib: float) -> None:
     layout = Layout(dp=8, zero=zero, offload="gradients")
     found = on_h100("t5-3b", Job("train", 8, 512), layout)
 
-    assert found.of("weights") / 2**30 == pytest.approx(gib, abs=0.006)
+    assert found.of("weights") / 2**30 == pytest.approx(gib, abs=0.01)
     assert found.of("optimizer state") == 0
