@@ -222,7 +222,7 @@ def _explained(best: Choice, unit: str) -> list[str]:
 
 
 def _search_note(found: Plan) -> str:
-    text = f"{found.looked:,} layouts were looked at and {found.fitted:,} of them fit"
+    text = f"looked at {several(found.looked, 'layout')}, of which {found.fitted:,} fit"
     if found.reasons:
         most = ", ".join(f"{name} {count:,}" for name, count in found.reasons.most_common(3))
         text += f"; of those that do not, the largest part is: {most}"

@@ -209,3 +209,14 @@ def test_what_contradicts_is_said(sizer_cli: Run, args: list[str], why: str) -> 
     assert (code, out) == (2, "")
     assert why in err
     assert err.count("\n") == 1
+
+
+# DeepSpeed's documentation of its estimators (memory.rst), t5-3b on 8 GPUs, GiB of a GPU: ZeRO-2 with the
+# optimizer and gradients on the CPU, and ZeRO-3 so, of which 0.12 GiB are one layer in fp32.
+@pytest.mark.parametrize(("zero", "gib"), [(2, 5.31), (3, 0.79 - 0.12)])
+def test_what_deepspeed_leaves_of_t5_3b_on_a_gpu(zero: int, gib: float) -> None:
+    layout = Layout(dp=8, zero=zero, offload="gradients")
+    found = on_h100("t5-3b", Job("train", 8, 512), layout)
+
+    assert found.of("weights") / 2**30 == pytest.approx(gib, abs=0.01)
+    assert found.of("optimizer state") == 0
