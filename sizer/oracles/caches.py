@@ -38,7 +38,7 @@ def measure(
     bits(dtype)
     with explained(model, "its cache"), torch.no_grad():
         module = ready(model, real=True).to(getattr(torch, TYPES.get(dtype, dtype)))
-        given = inputs(module, batch_size, seq_len - steps, encoder_len)
+        given = inputs(model, module, batch_size, seq_len - steps, encoder_len)
         key = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
         if policy == "static":
             from transformers import StaticCache

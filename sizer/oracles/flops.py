@@ -37,7 +37,7 @@ def measure(
         )
         if checkpointing:
             module.gradient_checkpointing_enable({"use_reentrant": False})
-        given = inputs(module, batch_size, seq_len, encoder_len)
+        given = inputs(model, module, batch_size, seq_len, encoder_len)
         if not real and "decoder_input_ids" not in given:
             # A mask of this shape is taken as it is: looking into it would need numbers.
             given["attention_mask"] = torch.zeros((batch_size, 1, seq_len, seq_len), device="meta")

@@ -41,7 +41,7 @@ def ready(model: Model, *, attention: str = "eager", real: bool = False, train: 
     return module.eval()
 
 
-def inputs(module: Any, batch: int, tokens: int, encoder: int | None = None) -> dict[str, Any]:
+def inputs(model: Model, module: Any, batch: int, tokens: int, encoder: int | None = None) -> dict[str, Any]:
     """Token numbers for a forward pass; both sequences of an encoder-decoder."""
     torch = import_torch()
     device = next(module.parameters()).device
