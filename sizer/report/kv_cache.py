@@ -58,7 +58,7 @@ def report(
 
     def view() -> View:
         lines = [] if found.layers else [f"nothing is kept: a {model.architecture} does not decode", ""]
-        lines += [*_below(found, unit), *_fit_lines(room, policy, seq_len, unit)]
+        lines += [*_below(found, unit), *_fit_lines(room, seq_len, unit)]
         if draft is not None and drafts is not None:
             lines += [
                 f"{'draft model':<18} {drafts.bytes:>22,}  ({units.both(drafts.bytes, unit)})  {draft.name}",
@@ -67,7 +67,7 @@ def report(
         if explain:
             lines += ["", *_explained(found, forms())]
         return View(
-            table=_table(found, unit),
+            table=_table(found),
             above=[
                 f"{model.name}  ({model.architecture}), {label}: "
                 f"{batch_size:,} × {seq_len:,} tokens, {dtype}, policy {policy}"
@@ -181,7 +181,7 @@ def _below(found: KVCache, unit: str) -> list[str]:
     return [f"{name:<18} {number:>22,}  ({units.both(number, unit)})" for name, number in rows]
 
 
-def _fit_lines(room: Fit | None, policy: str, seq_len: int, unit: str) -> list[str]:
+def _fit_lines(room: Fit | None, seq_len: int, unit: str) -> list[str]:
     if room is None:
         return []
     lines = [f"{'budget':<18} {room.budget:>22,}  ({units.both(room.budget, unit)})"]
@@ -227,7 +227,7 @@ def _record(one: Layers) -> dict[str, Any]:
     }
 
 
-def _table(found: KVCache, unit: str) -> Table:
+def _table(found: KVCache) -> Table:
     records = [_record(one) for one in found.layers]
     rows = [
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sizer import units
 from sizer.errors import InvalidConfig
 from sizer.model import Model
-from sizer.planning.hardware import Accelerator, hardware
+from sizer.planning.hardware import hardware
 from sizer.planning.training_run import TrainingRun, checkpoint_bytes, rule_of, training_run
 from sizer.report.count import head, notes
 from sizer.report.report import Report, Table, View
@@ -94,7 +94,7 @@ def report(
         "assumptions": [*model.assumptions, *ASSUMPTIONS],
         "sources": [*model.sources, run.source, *chip.sources],
     }
-    lines = _lines(run, chip, energy, cost, hourly, power, pue, weights, resume, ratio)
+    lines = _lines(run, energy, cost, hourly, power, pue, weights, resume, ratio)
     if explain:
         lines += ["", *_explained(run)]
     said = []
@@ -137,7 +137,6 @@ def _rows(run: TrainingRun) -> list[tuple[str, str, str, str]]:
 
 def _lines(
     run: TrainingRun,
-    chip: Accelerator,
     energy: float | None,
     cost: float | None,
     hourly: float | None,

@@ -115,7 +115,7 @@ def _of_callable(name: str, found: Any, given: Mapping[str, Any], config_class: 
         return Target(
             name, found.__module__, values, from_config, hints if kind is Settings else _hints(kind)
         )
-    values = _bound(name, parameters, hints, given)
+    values = _bound(name, parameters, given)
 
     def from_arguments(filled: dict[str, Any]) -> Any:
         positional, named = [], {}
@@ -168,7 +168,7 @@ def _config_parameter(
 
 
 def _bound(
-    name: str, parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], given: Mapping[str, Any]
+    name: str, parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     named = {k: p for k, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
