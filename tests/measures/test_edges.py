@@ -69,13 +69,10 @@ def test_the_flops_of_chinchilla_as_its_appendix_counts_them() -> None:
 
 @pytest.mark.parametrize("T", [64, 100])
 def test_a_selective_scan_as_vmamba_counts_it(T: int) -> None:
-    # VMamba, arXiv:2401.10166, flops_selective_scan_ref: 9·B·L·D·N; mamba-130m has D = 1536, N = 16, 24 layers.
+    # VMamba, arXiv:2401.10166: 9·B·L·D·N a layer; mamba-130m has 24 of D = 1536 and N = 16.
     found = MAMBA.flops(3, T)
 
     assert found.kinds["scan"] == 9 * 3 * T * 1536 * 16 * 24
-    assert (
-        found.kinds["conv"] == 2 * 4 * 3 * (T + 3) * 1536 * 24
-    )  # torch's: a product a tap and place, padding too
 
 
 def test_selective_checkpointing_runs_the_attention_again() -> None:
