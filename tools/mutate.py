@@ -134,16 +134,20 @@ def load_changed(name: str, path: Path, tree: ast.Module) -> None:
 
 
 class Ranked:
-    """For pytest: the given tests in the given order, and no others."""
+    """For pytest: a module's own examples, then the given tests in the given order, and no others."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, own: str, names: list[str]) -> None:
+        self.own = own
         self.rank = {name: number for number, name in enumerate(names)}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Leave out and sort."""
-        items[:] = sorted(
-            (item for item in items if item.nodeid in self.rank), key=lambda item: self.rank[item.nodeid]
-        )
+        ranked = [
+            (-1 if item.nodeid.startswith(self.own) else self.rank[item.nodeid], number, item)
+            for number, item in enumerate(items)
+            if item.nodeid.startswith(self.own) or item.nodeid in self.rank
+        ]
+        items[:] = [item for *_, item in sorted(ranked, key=lambda one: one[:2])]
 
 
 class Watch:
@@ -193,9 +197,10 @@ def survives(path: Path, tree: ast.Module, tests: list[str]) -> bool:
 
     def work() -> int:
         resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        load_changed(name, path, tree)
-        return run_tests(["-x", *{test.partition("::")[0]: None for test in tests}], Ranked(tests))
+        own = path.relative_to(ROOT)
+        load_changed(".".join(own.with_suffix("").parts).removesuffix(".__init__"), path, tree)
+        files = {test.partition("::")[0]: None for test in tests}
+        return run_tests(["-x", str(own), *files], Ranked(str(own), tests))
 
     return in_a_child(work) == 0
 

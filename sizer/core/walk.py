@@ -67,11 +67,6 @@ class Row(Record):
         """Elements of one copy."""
         return numel(self.leaf.axes)  # type: ignore[union-attr]
 
-    @property
-    def stored(self) -> bool:
-        """Whether this row has storage of its own (it is not tied to another)."""
-        return self.leaf.tied_to is None  # type: ignore[union-attr]
-
 
 def numel(axes: tuple[Axis, ...]) -> Dim:
     """Elements of a tensor with these axes."""

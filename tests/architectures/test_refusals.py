@@ -48,6 +48,10 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
         "with leading dense layers is not known",
     ),
     ("granite", None, {"embedding_multiplier": True, "num_attention_heads": 0}, "num_attention_heads"),
+    ("parakeet_tdt", None, {"num_decoder_layers": 65}, "num_decoder_layers = 65 is beyond 64"),
+    ("bert", None, {"add_cross_attention": True}, "cross_attention needs a decoder"),
+    ("deit", "DeiTForMaskedImageModeling", {}, "no class named 'DeiTForMaskedImageModeling'"),
+    ("dinov2", "Dinov2Backbone", {}, "no class named 'Dinov2Backbone'"),
     ("dpr", "DPRModel", {}, "no class named 'DPRModel'"),
     ("splinter", "SplinterForCausalLM", {}, "no class named 'SplinterForCausalLM'"),
     ("visual_bert", "VisualBertForQuestionAnswering", {}, "no class named"),
@@ -125,3 +129,25 @@ def test_what_is_not_known_is_refused(
 
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_pattern_of_letters_is_the_pattern_of_its_length() -> None:
+    # LGAI-EXAONE/EXAONE-4.0-32B, config.json: "LLLG", three local layers and a global one.
+    letters, number = (
+        sizer.load({"model_type": "exaone4", "sliding_window_pattern": pattern}) for pattern in ("LLLG", 4)
+    )
+
+    assert letters.count().total == number.count().total
+    assert letters.kv_cache(1, 9000).bytes == number.kv_cache(1, 9000).bytes
+
+
+def test_either_one_width_or_one_a_layer() -> None:
+    model = sizer.load({"model_type": "gemma3n_text"})
+    with pytest.raises(sizer.SizerError, match="give either d_ff or layers_d_ff"):
+        model.with_values(d_ff=3, layers_d_ff=[3] * 35)
+
+
+def test_a_list_for_another_number_of_layers() -> None:
+    model = sizer.load({"model_type": "gemma3_text"})
+    with pytest.raises(sizer.SizerError, match="n_layers"):
+        model.with_values(n_layers=4, pattern=["window"] * 3)

@@ -67,6 +67,14 @@ def test_the_flops_of_chinchilla_as_its_appendix_counts_them() -> None:
     assert found["training"] == 3 * forward
 
 
+@pytest.mark.parametrize("T", [64, 100])
+def test_a_selective_scan_as_vmamba_counts_it(T: int) -> None:
+    # VMamba, arXiv:2401.10166: 9·B·L·D·N a layer; mamba-130m has 24 of D = 1536 and N = 16.
+    found = MAMBA.flops(3, T)
+
+    assert found.kinds["scan"] == 9 * 3 * T * 1536 * 16 * 24
+
+
 def test_selective_checkpointing_runs_the_attention_again() -> None:
     # Korthikanti et al. 2022: the scores and the mix of values, 4·T²·D a layer; full: every block.
     T, D, L = 512, 768, 12
@@ -76,6 +84,18 @@ def test_selective_checkpointing_runs_the_attention_again() -> None:
 
     assert some - none == 4 * T * T * D * L
     assert some < full <= none + GPT2.flops(1, T).forward
+
+
+def test_vllm_fills_up_groups_of_layers() -> None:
+    # vLLM, kv_cache_utils.py: groups have as many layers as the rarest kind has, and the last is padded.
+    # Of 26 layers every sixth is full: 4 full ones, and 22 with a window in 6 groups of 4.
+    sizes = {"num_hidden_layers": 26, "num_key_value_heads": 1, "head_dim": 256, "sliding_window": 512}
+    found = sizer.load({"model_type": "gemma3_text", **sizes}).kv_cache(1, 32000, policy="vllm")
+    a_layer = 2 * 1 * 256 * 2  # keys and values of a token in bf16
+    reserved = {one.kept.window: one.reserved for one in found.layers}
+
+    assert reserved == {None: 32000, 512: reserved[512]}
+    assert found.bytes == a_layer * (4 * 32000 + 24 * reserved[512])
 
 
 def test_one_cache_for_all_sequences_is_shared_by_them() -> None:

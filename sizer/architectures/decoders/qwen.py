@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import dense, rotary_width, sliding
 from sizer.architectures.registry import Reading
-from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -27,8 +26,6 @@ def qwen_windows(hf: HFConfig) -> dict[str, Any]:
     """The upper layers slide, from `max_window_layers` on, if the file switches windows on at all."""
     window = hf["sliding_window"] if hf["use_sliding_window"] else None
     first = hf["max_window_layers"]
-    if not isinstance(first, int):
-        raise InvalidConfig(f"max_window_layers = {clip(repr(first))} is not a whole number")
     return sliding(hf, lambda i: i >= first, window=window)
 
 
