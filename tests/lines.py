@@ -59,7 +59,7 @@ LINES = [
     " --optimizer adamw --attention sdpa --checkpointing full --overhead 1GiB",
     "fit mixtral-8x7b --on h100 --gpus 8 --ep 8 --cp 1",
     "fit llama-3-8b --on h100 --gpus 8 --mode train --pp 4 --vpp 2 --dp 2 --batch-size 16 --seq-len 512",
-    "fit llama-3-8b --on h100 --mode train --dtype bf16 --offload optimizer --host-memory 200GB --seq-len 512",
+    "fit llama-3-8b --on h100 --mode train --dtype bf16 --offload optimizer --host-memory 200GB --seq-len 64",
     "plan llama-3-8b --on h100 --gpus 2 --mode train --offload gradients --host-memory 200GB --seq-len 512",
     "plan llama-3-8b --on h100 --gpus 8 --mode train --pp 4 --vpp 2 --batch-size 16 --seq-len 512",
     "plan llama-3-8b --on h100 --gpus 2 --for batch-size --seq-len 512 --dtype bf16 --kv-dtype fp8 --unit GB",

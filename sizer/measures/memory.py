@@ -266,8 +266,8 @@ def _assumptions(
         notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")
     if settings.precision == "fp8":
         notes.append(
-            "fp8: weights, gradients and what is kept are bf16; linear layers of blocks multiply 8-bit copies "
-            "with dynamic scales, made again backward; no history of magnitudes. Head, router and stacked "
+            "fp8: weights, gradients and what is kept are bf16; linear layers of blocks multiply "
+            "8-bit copies with dynamic scales, made again backward; no history of magnitudes. Head, router and stacked "
             "experts stay in bf16"
         )
     if model.config.task == "seq2seq":
