@@ -267,8 +267,8 @@ def _assumptions(
     if settings.precision == "fp8":
         notes.append(
             "fp8: weights, gradients and what is kept are bf16; linear layers of blocks multiply "
-            "8-bit copies with dynamic scales, made again backward; no history of magnitudes. Head, router and stacked "
-            "experts stay in bf16"
+            "8-bit copies with dynamic scales, made again backward; no history of magnitudes. Head, router "
+            "and stacked experts stay in bf16"
         )
     if model.config.task == "seq2seq":
         notes.append("encoder and decoder run over as many tokens; no cache is made")
