@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,71 @@ def test_bitsandbytes_4bit(tmp_path: Path, torch: Any, kind: str, double: bool) 
 
     assert [(w.name, w.shape, w.params) for w in found.logical.weights] == [("q.weight", shape, 33 * 65)]
     assert found.problems == []
+
+
+@given(
+    st.tuples(st.integers(1, 90), st.integers(1, 90)),
+    st.sampled_from(["nf4", "fp4"]),
+    st.sampled_from([64, 128, 256, 512, 1024]),
+    st.booleans(),
+    st.integers(1, 3),
+)
+def test_any_matrices_of_bitsandbytes_in_4_bits(
+    tmp_path_factory: pytest.TempPathFactory,
+    torch: Any,
+    shape: tuple[int, int],
+    kind: str,
+    block: int,
+    double: bool,
+    layers: int,
+) -> None:
+    functional = pytest.importorskip("bitsandbytes.functional")
+    library = pytest.importorskip("safetensors.torch")
+    stored: dict[str, Any] = {}
+    for i in range(layers):
+        packed, state = functional.quantize_4bit(
+            torch.zeros(shape), quant_type=kind, blocksize=block, compress_statistics=double
+        )
+        stored[f"layers.{i}.q.weight"] = packed
+        stored |= {f"layers.{i}.q.weight.{name}": t for name, t in state.as_dict(packed=True).items()}
+    path = tmp_path_factory.mktemp("bnb") / "m.safetensors"
+    library.save_file(stored, path)
+
+    found = sizer.load_checkpoint(path)
+
+    assert (found.count().total, found.complete) == (layers * shape[0] * shape[1], True)
+    assert [w.shape for w in found.logical.weights] == [shape] * layers
+    assert found.count().bytes == sum(t.numel() * t.element_size() for t in stored.values())
+
+
+@given(data=st.data())
+def test_any_types_and_shapes_of_gguf(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    gguf = pytest.importorskip("gguf")
+    numpy = pytest.importorskip("numpy")
+    # What llama.cpp computes with, and never stores as weights.
+    types = [t for t in gguf.GGMLQuantizationType if t.name not in ("Q8_1", "Q8_K")]
+    path = tmp_path_factory.mktemp("gguf") / "m.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    expected: dict[str, tuple[tuple[int, ...], int]] = {}
+    for i in range(data.draw(st.integers(1, 4))):
+        dtype = data.draw(st.sampled_from(types))
+        block, _ = gguf.GGML_QUANT_SIZES[dtype]
+        rows = data.draw(st.lists(st.integers(1, 3), max_size=2))
+        shape = (*rows, block * data.draw(st.integers(1, 3)))
+        stored = gguf.quants.quant_shape_to_byte_shape(shape, dtype)
+        name = f"blk.{i}.ffn_up.weight"
+        writer.add_tensor(name, numpy.zeros(stored, numpy.uint8), raw_shape=stored, raw_dtype=dtype)
+        expected[name] = shape, math.prod(stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    found = sizer.load_checkpoint(path)
+
+    assert {t.name: (t.shape, t.bytes) for t in found.stored} == expected
+    assert found.complete
+    assert sum(w.params for w in found.logical.weights) == sum(math.prod(s) for s, _ in expected.values())
 
 
 def test_bitsandbytes_8bit(tmp_path: Path, torch: Any) -> None:
