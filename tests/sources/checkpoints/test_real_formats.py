@@ -259,17 +259,14 @@ SCHEMES: list[tuple[str, dict[str, Any], int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("with_config", [True, False], ids=["config", "no config"])
-@pytest.mark.parametrize(
-    ("layout", "weights", "inputs"), SCHEMES, ids=[f"{s[0]}-{s[1]['num_bits']}-{s[2]}" for s in SCHEMES]
-)
-def test_compressed_tensors(
-    tmp_path: Path, torch: Any, layout: str, weights: dict[str, Any], inputs: int, with_config: bool
-) -> None:
+def compressed(
+    folder: Path, torch: Any, layout: str, weights: dict[str, Any], shape: tuple[int, int], with_config: bool
+) -> sizer.Checkpoint:
+    """A matrix and its bias as the library writes them, read back."""
     library = pytest.importorskip("compressed_tensors")
     quantization = pytest.importorskip("compressed_tensors.quantization")
     save_file = pytest.importorskip("safetensors.torch").save_file
-    model = torch.nn.Sequential(torch.nn.Linear(inputs, 33 if inputs == 67 else M, bias=True))
+    model = torch.nn.Sequential(torch.nn.Linear(*reversed(shape), bias=True))
     scheme = quantization.QuantizationScheme(
         targets=["Linear"], weights=quantization.QuantizationArgs(**weights), format=layout
     )
@@ -284,17 +281,55 @@ def test_compressed_tensors(
     compressor = library.ModelCompressor(quantization_config=config)
     compressor.compress_model(model)
     state = {name: value.contiguous() for name, value in model.state_dict().items()}
-    save_file(state, tmp_path / "model.safetensors")
+    save_file(state, folder / "model.safetensors")
     if with_config:
         values = {"model_type": "x", "quantization_config": json.loads(config.model_dump_json())}
-        (tmp_path / "config.json").write_text(json.dumps(values))
+        (folder / "config.json").write_text(json.dumps(values))
+    return sizer.load_checkpoint(folder / "model.safetensors")
 
-    found = sizer.load_checkpoint(tmp_path / "model.safetensors")
+
+@pytest.mark.parametrize("with_config", [True, False], ids=["config", "no config"])
+@pytest.mark.parametrize(
+    ("layout", "weights", "inputs"), SCHEMES, ids=[f"{s[0]}-{s[1]['num_bits']}-{s[2]}" for s in SCHEMES]
+)
+def test_compressed_tensors(
+    tmp_path: Path, torch: Any, layout: str, weights: dict[str, Any], inputs: int, with_config: bool
+) -> None:
+    outputs = 33 if inputs == 67 else M
+
+    found = compressed(tmp_path, torch, layout, weights, (outputs, inputs), with_config)
 
     shapes = {w.name: w.shape for w in found.logical.weights}
-    outputs = 33 if inputs == 67 else M
     assert shapes == {"0.weight": (outputs, inputs), "0.bias": (outputs,)}
     assert (found.count().total, found.problems) == (outputs * inputs + outputs, [])
+
+
+@given(
+    st.integers(2, 8),
+    st.sampled_from([None, 16, 32, 64, 128]),
+    st.booleans(),
+    st.integers(1, 70),
+    st.integers(1, 70),
+)
+def test_any_packed_matrix_of_compressed_tensors(
+    tmp_path_factory: pytest.TempPathFactory,
+    torch: Any,
+    bits: int,
+    group: int | None,
+    symmetric: bool,
+    outputs: int,
+    times: int,
+) -> None:
+    weights: dict[str, Any] = {"num_bits": bits, "type": "int", "symmetric": symmetric}
+    weights |= {"strategy": "group", "group_size": group} if group else {"strategy": "channel"}
+    # Groups are whole; rows of words need not be.
+    shape = outputs, times * group if group else times
+    folder = tmp_path_factory.mktemp("compressed")
+
+    found = compressed(folder, torch, "pack-quantized", weights, shape, with_config=True)
+
+    assert {w.name: w.shape for w in found.logical.weights} == {"0.weight": shape, "0.bias": (outputs,)}
+    assert found.problems == []
 
 
 # type, sizes that are no whole blocks of 64, with biases, a tied head and one of its own
