@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,71 @@ def test_bitsandbytes_4bit(tmp_path: Path, torch: Any, kind: str, double: bool) 
     assert found.problems == []
 
 
+@given(
+    st.tuples(st.integers(1, 90), st.integers(1, 90)),
+    st.sampled_from(["nf4", "fp4"]),
+    st.sampled_from([64, 128, 256, 512, 1024]),
+    st.booleans(),
+    st.integers(1, 3),
+)
+def test_any_matrices_of_bitsandbytes_in_4_bits(
+    tmp_path_factory: pytest.TempPathFactory,
+    torch: Any,
+    shape: tuple[int, int],
+    kind: str,
+    block: int,
+    double: bool,
+    layers: int,
+) -> None:
+    functional = pytest.importorskip("bitsandbytes.functional")
+    library = pytest.importorskip("safetensors.torch")
+    stored: dict[str, Any] = {}
+    for i in range(layers):
+        packed, state = functional.quantize_4bit(
+            torch.zeros(shape), quant_type=kind, blocksize=block, compress_statistics=double
+        )
+        stored[f"layers.{i}.q.weight"] = packed
+        stored |= {f"layers.{i}.q.weight.{name}": t for name, t in state.as_dict(packed=True).items()}
+    path = tmp_path_factory.mktemp("bnb") / "m.safetensors"
+    library.save_file(stored, path)
+
+    found = sizer.load_checkpoint(path)
+
+    assert (found.count().total, found.complete) == (layers * shape[0] * shape[1], True)
+    assert [w.shape for w in found.logical.weights] == [shape] * layers
+    assert found.count().bytes == sum(t.numel() * t.element_size() for t in stored.values())
+
+
+@given(data=st.data())
+def test_any_types_and_shapes_of_gguf(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    gguf = pytest.importorskip("gguf")
+    numpy = pytest.importorskip("numpy")
+    # What llama.cpp computes with, and never stores as weights.
+    types = [t for t in gguf.GGMLQuantizationType if t.name not in ("Q8_1", "Q8_K")]
+    path = tmp_path_factory.mktemp("gguf") / "m.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    expected: dict[str, tuple[tuple[int, ...], int]] = {}
+    for i in range(data.draw(st.integers(1, 4))):
+        dtype = data.draw(st.sampled_from(types))
+        block, _ = gguf.GGML_QUANT_SIZES[dtype]
+        rows = data.draw(st.lists(st.integers(1, 3), max_size=2))
+        shape = (*rows, block * data.draw(st.integers(1, 3)))
+        stored = gguf.quants.quant_shape_to_byte_shape(shape, dtype)
+        name = f"blk.{i}.ffn_up.weight"
+        writer.add_tensor(name, numpy.zeros(stored, numpy.uint8), raw_shape=stored, raw_dtype=dtype)
+        expected[name] = shape, math.prod(stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    found = sizer.load_checkpoint(path)
+
+    assert {t.name: (t.shape, t.bytes) for t in found.stored} == expected
+    assert found.complete
+    assert sum(w.params for w in found.logical.weights) == sum(math.prod(s) for s, _ in expected.values())
+
+
 def test_bitsandbytes_8bit(tmp_path: Path, torch: Any) -> None:
     functional = pytest.importorskip("bitsandbytes.functional")
     library = pytest.importorskip("safetensors.torch")
@@ -193,17 +259,14 @@ SCHEMES: list[tuple[str, dict[str, Any], int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("with_config", [True, False], ids=["config", "no config"])
-@pytest.mark.parametrize(
-    ("layout", "weights", "inputs"), SCHEMES, ids=[f"{s[0]}-{s[1]['num_bits']}-{s[2]}" for s in SCHEMES]
-)
-def test_compressed_tensors(
-    tmp_path: Path, torch: Any, layout: str, weights: dict[str, Any], inputs: int, with_config: bool
-) -> None:
+def compressed(
+    folder: Path, torch: Any, layout: str, weights: dict[str, Any], shape: tuple[int, int], with_config: bool
+) -> sizer.Checkpoint:
+    """A matrix and its bias as the library writes them, read back."""
     library = pytest.importorskip("compressed_tensors")
     quantization = pytest.importorskip("compressed_tensors.quantization")
     save_file = pytest.importorskip("safetensors.torch").save_file
-    model = torch.nn.Sequential(torch.nn.Linear(inputs, 33 if inputs == 67 else M, bias=True))
+    model = torch.nn.Sequential(torch.nn.Linear(*reversed(shape), bias=True))
     scheme = quantization.QuantizationScheme(
         targets=["Linear"], weights=quantization.QuantizationArgs(**weights), format=layout
     )
@@ -218,17 +281,55 @@ def test_compressed_tensors(
     compressor = library.ModelCompressor(quantization_config=config)
     compressor.compress_model(model)
     state = {name: value.contiguous() for name, value in model.state_dict().items()}
-    save_file(state, tmp_path / "model.safetensors")
+    save_file(state, folder / "model.safetensors")
     if with_config:
         values = {"model_type": "x", "quantization_config": json.loads(config.model_dump_json())}
-        (tmp_path / "config.json").write_text(json.dumps(values))
+        (folder / "config.json").write_text(json.dumps(values))
+    return sizer.load_checkpoint(folder / "model.safetensors")
 
-    found = sizer.load_checkpoint(tmp_path / "model.safetensors")
+
+@pytest.mark.parametrize("with_config", [True, False], ids=["config", "no config"])
+@pytest.mark.parametrize(
+    ("layout", "weights", "inputs"), SCHEMES, ids=[f"{s[0]}-{s[1]['num_bits']}-{s[2]}" for s in SCHEMES]
+)
+def test_compressed_tensors(
+    tmp_path: Path, torch: Any, layout: str, weights: dict[str, Any], inputs: int, with_config: bool
+) -> None:
+    outputs = 33 if inputs == 67 else M
+
+    found = compressed(tmp_path, torch, layout, weights, (outputs, inputs), with_config)
 
     shapes = {w.name: w.shape for w in found.logical.weights}
-    outputs = 33 if inputs == 67 else M
     assert shapes == {"0.weight": (outputs, inputs), "0.bias": (outputs,)}
     assert (found.count().total, found.problems) == (outputs * inputs + outputs, [])
+
+
+@given(
+    st.integers(2, 8),
+    st.sampled_from([None, 16, 32, 64, 128]),
+    st.booleans(),
+    st.integers(1, 70),
+    st.integers(1, 70),
+)
+def test_any_packed_matrix_of_compressed_tensors(
+    tmp_path_factory: pytest.TempPathFactory,
+    torch: Any,
+    bits: int,
+    group: int | None,
+    symmetric: bool,
+    outputs: int,
+    times: int,
+) -> None:
+    weights: dict[str, Any] = {"num_bits": bits, "type": "int", "symmetric": symmetric}
+    weights |= {"strategy": "group", "group_size": group} if group else {"strategy": "channel"}
+    # Groups are whole; rows of words need not be.
+    shape = outputs, times * group if group else times
+    folder = tmp_path_factory.mktemp("compressed")
+
+    found = compressed(folder, torch, "pack-quantized", weights, shape, with_config=True)
+
+    assert {w.name: w.shape for w in found.logical.weights} == {"0.weight": shape, "0.bias": (outputs,)}
+    assert found.problems == []
 
 
 # type, sizes that are no whole blocks of 64, with biases, a tied head and one of its own

@@ -75,10 +75,13 @@ def _columns(
     shape = tensors.get(f"{name}_shape")
     # The shape itself, sixteen bytes of data.
     found = integers_of(tensors.contents, shape) if shape is not None else []
-    if found and found[-1] > 0 and words * 32 // found[-1] in range(1, 17):
+    if found and found[-1] > 0:
         inputs = found[-1]
+        # The most bits that fit, of those that are packed, where no configuration says how many are.
+        most = min(16, words * 32 // inputs)
         stated = [bits for _, bits in by_group | by_channel if -(-inputs * bits // 32) == words]
-        return inputs, stated[0] if stated else words * 32 // inputs
+        if most and -(-inputs * most // 32) == words:
+            return inputs, stated[0] if stated else most
     if len(by_channel) != 1:
         return None
     inputs, bits = by_channel.pop()

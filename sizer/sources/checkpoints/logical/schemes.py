@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 
 from sizer.sources.checkpoints.ggml import TYPES
 from sizer.sources.checkpoints.logical.weights import Scheme, Tensors
@@ -32,9 +31,12 @@ BY_ENDING = {
 
 @cache
 def _scheme(name: str) -> Scheme:
-    # Imported when a file asks for it; most ask for none.
+    # Imported when a file asks for one; most ask for none.
+    from sizer.sources.checkpoints.logical import blocks, codes, integers, packed
+
+    modules = {"blocks": blocks, "codes": codes, "integers": integers, "packed": packed}
     module, function = name.split(".")
-    found: Scheme = getattr(import_module(f"sizer.sources.checkpoints.logical.{module}"), function)
+    found: Scheme = getattr(modules[module], function)
     return found
 
 
