@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
 MEASURED = (
     *("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "t5"),
-    *("mixtral", "deepseek_v3", "qwen3_moe", "olmoe"),
+    *("arcee", "granite", "seed_oss", "starcoder2", "jais2", "ministral"),
+    *("mixtral", "deepseek_v3", "qwen3_moe", "olmoe", "mellum"),
 )
 # What a configuration without a model type must have to be one of them.
 USUAL = {
