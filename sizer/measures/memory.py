@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
 MEASURED = (
     *("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "t5"),
-    *("mixtral", "deepseek_v3", "qwen3_moe", "olmoe"),
+    *("arcee", "granite", "seed_oss", "starcoder2", "jais2", "ministral"),
+    *("mixtral", "deepseek_v3", "qwen3_moe", "olmoe", "mellum"),
 )
 # What a configuration without a model type must have to be one of them.
 USUAL = {
@@ -266,9 +267,9 @@ def _assumptions(
         notes.append("an fp32 copy of the weights and fp32 optimizer state, both counted as optimizer state")
     if settings.precision == "fp8":
         notes.append(
-            "fp8: weights, gradients and what is kept are bf16; linear layers of blocks multiply "
-            "8-bit copies with dynamic scales, made again backward; no history of magnitudes. Head, router "
-            "and stacked experts stay in bf16"
+            "fp8: weights, gradients and what is kept are bf16; linear layers of blocks multiply copies in "
+            "8 bits with dynamic scales, made again backward; no history of magnitudes. Head, router and "
+            "stacked experts stay in bf16"
         )
     if model.config.task == "seq2seq":
         notes.append("encoder and decoder run over as many tokens; no cache is made")

@@ -234,6 +234,48 @@ def test_a_step_of_experts_drawn_at_random(kind: Any, seed: int) -> None:
     assert all(abs(n_bytes) < 16 for n_bytes in off.values()), off
 
 
+# Sizes under every name that the types below have for them.
+SMALL = {
+    "vocab_size": 56,
+    "hidden_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 12,
+    "intermediate_size": 40,
+    "moe_intermediate_size": 24,
+    "num_experts": 6,
+    "max_position_embeddings": 64,
+    "sliding_window": 5,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "attention_dropout": 0.0,
+    "residual_dropout": 0.0,
+    "embedding_dropout": 0.0,
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["arcee", "granite", "seed_oss", "starcoder2", "jais2", "ministral", "mellum"]
+)
+def test_kin_of_llama(name: str) -> None:
+    draw = random.Random(name)
+    known = transformers.AutoConfig.for_model(name).to_dict()
+    layers = {"num_hidden_layers": draw.choice([1, 4]), "tie_word_embeddings": draw.random() < 0.5}
+    own = {key: value for key, value in {**SMALL, **layers}.items() if key in known}
+    made = transformers.AutoConfig.for_model(name, **own)
+    build = transformers.AutoModelForCausalLM.from_config
+    precision, attention = draw.choice(["fp32", "bf16", "autocast"]), draw.choice(["eager", "sdpa"])
+    module = build(made, attn_implementation=attention, dtype=getattr(torch, DTYPES[precision]))
+
+    real = measure(module, precision=precision, batch_size=2, seq_len=9)
+    model = sizer.load(made.to_dict(), cls=type(module).__name__)
+    how = {"precision": precision, "attention": attention, "batch_size": 2, "seq_len": 9}
+    found, ledger = model.memory(**how), model.activations(**how)
+    assert (ledger.total, ledger.n_tensors) == (real.saved_bytes, sum(real.saved.values()))
+    assert found.peaks == real.peaks
+    assert found.label == "exact"
+
+
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize(("batch_size", "seq_len"), [(1, 65), (3, 40)])
 def test_a_cast_gradient_is_let_go_before_the_next_is_cast(

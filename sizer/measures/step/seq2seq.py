@@ -16,7 +16,7 @@ def forward(run: Run, tree: Module, plans: list[Plan], ids: Tensor) -> tuple[Ten
     tape = run.tape
     if run.checkpointing or run.core_again:
         raise InvalidConfig(
-            "checkpointing: layers that share a bias with a gradient are not followed when they run again; "
+            "what layers that share a bias keep when they run again is not described yet; "
             "leave --checkpointing out"
         )
     _, encoder, decoder, head = tree.children
