@@ -80,7 +80,7 @@ def part_of(
     if leaf.kind in SCANS:
         scan = SCANS[leaf.kind]
         amount = scan.per_token(sizes, run) * run.length(row.stream) * run.batch * row.visits
-        return Part(row, leaf.kind, amount, 0 if run.cached else 2 * amount, scan.exact)
+        return Part(row, leaf.kind, amount, 0 if run.cached else 2 * amount, False)
     return None
 
 

@@ -1,7 +1,7 @@
 """FLOPs of what is no matrix product: convolutions, scans, states that a token updates and reads.
 
-A convolution is exact. The others depend on how they are run: in chunks, as matrix products, or
-one token after the other. The rules here are those of the recurrence itself, the least there is.
+All depend on how they are run: with padding or without, in chunks, as matrix products, or one token after
+the other. The rules here are those of the recurrence itself, the least there is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ Sizes = Mapping[str, Dim | None]
 
 
 class Scan(NamedTuple):
-    """A rule: FLOPs of one token, how it reads, where it comes from, and whether it is exact."""
+    """A rule, an estimate: FLOPs of one token, how it reads, and where it comes from."""
 
     per_token: Callable[[Sizes, Pass], Dim]
     text: str
     source: str
-    exact: bool = False
 
 
 def _per_state(times: int) -> Callable[[Sizes, Pass], Dim]:
@@ -58,7 +57,11 @@ def log2(size: Dim, letter: str) -> Dim:
 _STATE = "{} FLOPs an element of the state and token: decay, update, read"
 
 SCANS: dict[str, Scan] = {
-    "conv": Scan(_conv, "2·kernel a channel and token", "torch's conv_flop_count", exact=True),
+    "conv": Scan(
+        _conv,
+        "2·kernel a channel and token; run as a padded convolution, it computes its padding too",
+        "torch's conv_flop_count",
+    ),
     "scan": Scan(_per_state(9), _STATE.format(9), "VMamba's counter of the selective scan, arXiv:2401.10166"),
     "ssd": Scan(_per_state(6), _STATE.format(6), "the recurrence of Mamba-2, arXiv:2405.21060, eq. 1"),
     "delta_rule": Scan(_per_state(7), _STATE.format(7), "the recurrence of gated DeltaNet, arXiv:2412.06464"),

@@ -310,6 +310,20 @@ def test_what_is_no_product_is_an_estimate() -> None:
     assert any(text.startswith("estimate: ssd") for text in found.assumptions)
 
 
+def test_a_short_convolution_is_an_estimate() -> None:
+    # transformers 5.24, Lfm2ShortConv: padded by kernel − 1 on both sides and cut off again.
+    kinds = ["conv", "full_attention"]
+    found = sizer.load({"model_type": "lfm2", "num_hidden_layers": 2, "layer_types": kinds}).flops(1, 16)
+
+    assert not found.exact
+    assert 0 < found.estimated < found.forward / 100
+
+
+def test_an_indexer_needs_the_latent_of_queries() -> None:
+    with pytest.raises(sizer.SizerError, match="give q_lora_rank"):
+        sizer.load({"model_type": "deepseek_v32", "q_lora_rank": None})
+
+
 def test_a_sweep_beyond_64_bits_is_exact() -> None:
     numpy = pytest.importorskip("numpy")
     widths = numpy.array([4096, 2**20])

@@ -57,6 +57,32 @@ def test_a_measured_rank_holds_as_much(row: dict[str, Any]) -> None:
     assert found.total == row.get("full_numel", found.total)
 
 
+with gzip.open(ROOT / "tests" / "fixtures" / "megatron-drawn.jsonl.gz", "rt") as _file:
+    DRAWN: list[dict[str, Any]] = [json.loads(line) for line in _file]
+
+
+@pytest.mark.parametrize("row", DRAWN, ids=range(len(DRAWN)))
+def test_megatron_holds_as_much_of_a_drawn_model_or_refuses_it_too(row: dict[str, Any]) -> None:
+    degrees = {name: row[name] for name in ("tp", "pp", "dp", "ep", "etp")}
+    model = sizer.load(row["config"])
+
+    if row["params"] is None:
+        with pytest.raises(sizer.SizerError, match="; use "):
+            model.shards("megatron", vocab_multiple=1, **degrees)
+    else:
+        found = model.shards("megatron", vocab_multiple=1, **degrees)
+        assert found.of(row["rank"]).params == row["params"]
+
+
+def test_experts_of_one_rank_each_need_no_data_parallel_ranks() -> None:
+    # Megatron-core 0.16.1: 8 ranks with tp = 4 and etp = 1 hold experts four by four.
+    model = sizer.load("mixtral-8x7b")
+
+    assert model.shards("megatron", tp=4, ep=4, etp=1).plan.dp == 1
+    with pytest.raises(sizer.SizerError, match="for ep · etp = 12 of tp · dp ranks; use dp = 3"):
+        model.shards("megatron", tp=4, ep=12, etp=1, dp=2)
+
+
 def test_stage_3_rounds_each_tensor_up() -> None:
     model = sizer.load("gpt2-small")
     expected = 0

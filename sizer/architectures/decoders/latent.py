@@ -13,6 +13,7 @@ from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, gated_mlp, layer_norm, linear, rms_norm
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Leaf, Module, Op, State, heads_axis
+from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -78,6 +79,8 @@ class LatentConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
+        if self.n_index_heads is not None and self.q_lora_rank is None:
+            raise InvalidConfig("an indexer reads the latent of the queries; give q_lora_rank")
         self.derive(d_rotary=self.d_rope, d_qk=self.d_nope + self.d_rope)
         self.derive_quotient("d_value", "d_model", "n_heads")
 

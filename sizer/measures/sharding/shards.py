@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import gcd
 
 from sizer.core.dims import round_up
 from sizer.core.record import Record
@@ -71,10 +72,10 @@ def shards(
 ) -> Shards:
     """Parameters of every rank.
 
-    `rows` are those of the tensors in memory (`layout="transformers"`). `dp` is `ep` unless given,
-    and `etp`, the ranks that share one expert, is `tp` in Megatron. `cp` ranks share a sequence and hold
-    what data-parallel ones do, between them and `tp` in their order; `replicate` groups of FSDP ranks
-    hold the same.
+    `rows` are those of the tensors in memory (`layout="transformers"`). `dp` is the least that `ep` needs
+    unless given, and `etp`, the ranks that share one expert, is `tp` in Megatron. `cp` ranks share a
+    sequence and hold what data-parallel ones do, between them and `tp` in their order; `replicate` groups
+    of FSDP ranks hold the same.
 
     >>> import sizer
     >>> found = shards(sizer.load("llama-3-8b").rows("transformers"), framework="fsdp2", dp=8)
@@ -83,8 +84,11 @@ def shards(
     """
     if framework not in FRAMEWORKS:
         raise UnknownName("framework", framework, FRAMEWORKS, hint=f"known are {', '.join(FRAMEWORKS)}")
-    dp = (ep if framework == "megatron" else 1) if dp is None else dp
     check_positive(tp=tp, pp=pp, dp=dp, ep=ep, etp=etp, vocab_multiple=vocab_multiple)
+    # In Megatron those that share the experts are taken from all ranks of a stage.
+    share = ep * (tp if etp is None else etp)
+    step = share // gcd(share, tp) if framework == "megatron" else 1
+    dp = step if dp is None else dp
     if zero not in (0, 1, 2, 3):
         raise InvalidConfig(f"zero = {zero} is no stage of ZeRO; the stages are 0, 1, 2 and 3")
     given = {"tp": tp, "pp": pp, "dp": dp, "ep": ep, "etp": etp or 1, "zero": zero + (zero == 0)}
@@ -101,8 +105,9 @@ def shards(
     if replicate > 1 and framework != "fsdp2":
         raise InvalidConfig(f"replicate = {replicate}: groups that hold the same are known for fsdp2 alone")
     dp = dp * cp
-    if framework == "megatron" and dp % ep:
-        raise InvalidConfig(f"dp = {dp} is not a multiple of ep = {ep}; use dp = {round_up(dp, ep)}")
+    if dp % step:
+        what = f"ep = {ep}" if etp in (None, tp) else f"{step}, for ep · etp = {share} of tp · dp ranks"
+        raise InvalidConfig(f"dp = {dp} is not a multiple of {what}; use dp = {round_up(dp, step)}")
     if framework == "vllm" and ep > 1 and ep != tp * dp:
         raise InvalidConfig(
             f"ep = {ep}: vLLM spreads experts over all tp · dp = {tp * dp} ranks; use that, or 1"
