@@ -37,7 +37,8 @@ def report(
         rows = [_row(line) for line in (*found.fields, *shown)]
         headers = ("", names[0], *(cell for name in names[1:] for cell in (name, "")))
         table = Table(headers, rows, numbers=tuple(range(1, len(headers))), records=_records(found, names))
-        below = [] if found.fields or shown else ["nothing differs"]
+        same = "every quantity is the same; --all shows them" if found.fields else "nothing differs"
+        below = [] if shown else [same]
         return View(table, [], [*below, *(_formulas(models) if explain else [])], _notes(models))
 
     def document() -> dict[str, Any]:

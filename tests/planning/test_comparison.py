@@ -78,3 +78,14 @@ def test_comparisons_that_cannot_be_made(sizer_cli: Run, words: tuple[str, ...],
 
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert fragment in err
+
+
+def test_models_that_differ_in_no_quantity_say_so(sizer_cli: Run) -> None:
+    # Llama 3.1 has the tensors of Llama 3, and a longer context.
+    _, out, _ = sizer_cli("compare", "llama-3-8b", "llama-3.1-8b")
+    _, whole, _ = sizer_cli("compare", "llama-3-8b", "llama-3.1-8b", "--all")
+
+    assert "131,072" in out
+    assert "every quantity is the same; --all shows them" in out
+    assert "8,030,261,248" in whole
+    assert "the same" not in whole

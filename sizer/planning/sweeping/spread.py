@@ -24,10 +24,14 @@ AHEAD = 2
 # A task costs the scheduler some milliseconds, so a box that travels is so many times as large, or more
 # where there are more than enough of them for each worker.
 WIDER, WIDEST = 4, 16
-ENOUGH = 8
+ENOUGH = 4
 # Dask has its workers return memory at once and take it anew, page by page: twice the time of closed forms.
 KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
-SETTINGS = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT.items()}
+SETTINGS: dict[str, Any] = {
+    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT.items()},
+    # Nobody looks at what workers of our own were doing each hundredth of a second.
+    "distributed.worker.profile.enabled": False,
+}
 # After so many boxes the scheduler is asked how many workers it has.
 ASKED = 64
 # How often a box is tried again that a worker took down with it.
