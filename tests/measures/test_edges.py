@@ -106,6 +106,14 @@ def test_packed_weights_are_noted() -> None:
     assert any("frozen weights in nf4" in note for note in packed.assumptions)
 
 
+def test_adam_takes_what_adamw_takes() -> None:
+    # torch 2.13, optim/adamw.py: AdamW is Adam with decoupled weight decay, one implementation.
+    adam, adamw = (GPT2.memory(seq_len=64, optimizer=name) for name in ("adam", "adamw"))
+
+    assert adam.optimizer_bytes == adamw.optimizer_bytes
+    assert adam.peaks == adamw.peaks
+
+
 def test_selective_checkpointing_runs_the_attention_again() -> None:
     # Korthikanti et al. 2022: the scores and the mix of values, 4·T²·D a layer; full: every block.
     T, D, L = 512, 768, 12
