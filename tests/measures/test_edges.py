@@ -90,6 +90,14 @@ def test_a_tower_that_does_not_run_costs_nothing() -> None:
     assert sizer.load("llava-1.5-7b").flops(1, 64).forward == text.flops(1, 64).forward
 
 
+def test_a_decoder_alone_skips_its_cross_attention() -> None:
+    # BartForCausalLM without an encoder's states, by hand: projections, scores and mix, MLP; the head.
+    T, D, F, V, L = 64, 1024, 4096, 50265, 12
+    found = sizer.load({"model_type": "bart"}, cls="BartForCausalLM").flops(1, T)
+
+    assert found.forward == L * (8 * T * D * D + 4 * T * T * D + 4 * T * D * F) + 2 * T * V * D
+
+
 def test_the_legend_has_the_letters_of_the_formula() -> None:
     for name in ("gpt2-small", "gemma-2-2b"):
         found = formula(sizer.load(name))
