@@ -9,6 +9,7 @@ import pytest
 
 import sizer
 from sizer.measures.activations import activations, activations_formula
+from sizer.measures.formula import formula
 from sizer.measures.inference import inference_formula
 from sizer.measures.published import published
 from sizer.measures.step.simulate import settings
@@ -73,6 +74,52 @@ def test_a_selective_scan_as_vmamba_counts_it(T: int) -> None:
     found = MAMBA.flops(3, T)
 
     assert found.kinds["scan"] == 9 * 3 * T * 1536 * 16 * 24
+
+
+def test_a_causal_mask_leaves_half_of_the_pairs_and_the_diagonal() -> None:
+    # 1 + 2 + … + T pairs, 4 FLOPs an element of the width, 12 layers.
+    for T in (1, 4, 5):
+        found = GPT2.flops(1, T, causal=True)
+        assert found.kinds["attention"] == T * (T + 1) // 2 * 4 * 768 * 12
+
+
+def test_a_tower_that_does_not_run_costs_nothing() -> None:
+    # LLaVA 1.5 without an image is its Vicuna, a LLaMA 2 of 32,064 words.
+    text = sizer.load("llama-2-7b", vocab_size=32064)
+
+    assert sizer.load("llava-1.5-7b").flops(1, 64).forward == text.flops(1, 64).forward
+
+
+def test_a_decoder_alone_skips_its_cross_attention() -> None:
+    # BartForCausalLM without an encoder's states, by hand: projections, scores and mix, MLP; the head.
+    T, D, F, V, L = 64, 1024, 4096, 50265, 12
+    found = sizer.load({"model_type": "bart"}, cls="BartForCausalLM").flops(1, T)
+
+    assert found.forward == L * (8 * T * D * D + 4 * T * T * D + 4 * T * D * F) + 2 * T * V * D
+
+
+def test_the_legend_has_the_letters_of_the_formula() -> None:
+    for name in ("gpt2-small", "gemma-2-2b"):
+        found = formula(sizer.load(name))
+        assert set(found.legend) == {str(letter) for letter in found.total.free_symbols}
+
+
+def test_packed_weights_are_noted() -> None:
+    llama = sizer.load("llama-3-8b", n_layers=1)
+    plain, packed = (
+        llama.memory(seq_len=16, lora="r=8,target=q_proj", **how) for how in ({}, {"quant": "nf4"})
+    )
+
+    assert not any("frozen weights in" in note for note in plain.assumptions)
+    assert any("frozen weights in nf4" in note for note in packed.assumptions)
+
+
+def test_adam_takes_what_adamw_takes() -> None:
+    # torch 2.13, optim/adamw.py: AdamW is Adam with decoupled weight decay, one implementation.
+    adam, adamw = (GPT2.memory(seq_len=64, optimizer=name) for name in ("adam", "adamw"))
+
+    assert adam.optimizer_bytes == adamw.optimizer_bytes
+    assert adam.peaks == adamw.peaks
 
 
 def test_selective_checkpointing_runs_the_attention_again() -> None:

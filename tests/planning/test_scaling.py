@@ -99,7 +99,7 @@ def test_the_same_loss_for_less() -> None:
         (("--flops", "1e22", "--tokens", "1T"), "--tokens goes with a size"),
         (("--params", "1B", "--model", "gpt2-small"), "both say a size"),
         (("--flops", "-3"), "no whole number above zero"),
-        (("--flops", "1e300"), "not between 1 and 1e40"),
+        (("--flops", "1e45"), "not between 1 and 1e40"),
         (("--flops", "1e22", "--law", "chincila"), "did you mean"),
         (("--flops", "1e22", "--plot", "x.txt"), "no picture"),
         (("--flops", "1e22", "--law", "kaplan", "--plot", "x.svg"), "these laws have none"),
