@@ -7,7 +7,7 @@
 - docs/families.md: the derivation of each architecture, from its tree
 - README.zh-CN.md: its blocks, from README.md
 
-The outputs below commands are written by `tools/consoles.py`, the accuracy table by `tools/coverage.py`.
+The outputs below commands are written by `tools/consoles.py`, the accuracy table by `tools/accuracy.py`.
 """
 
 from __future__ import annotations

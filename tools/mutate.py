@@ -325,7 +325,6 @@ def main() -> None:
     parser.add_argument("--tests", nargs="+", type=Path, default=tests, metavar="FILE")
     chosen = parser.parse_args()
     os.chdir(ROOT)
-    # Not this folder: its `coverage.py` is no coverage.py.
     sys.path[:1] = [str(ROOT), str(ROOT / "tests")]
     os.environ["HYPOTHESIS_PROFILE"] = "same"
     for heavy in ("numpy", "sympy", "pydantic", "hypothesis", "torch", "transformers"):

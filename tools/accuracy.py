@@ -1,6 +1,6 @@
 """Write docs/coverage.md: how many measured rows of each model type sizer equals.
 
-    python tools/coverage.py
+    python tools/accuracy.py
 
 A row is a class of transformers built from one configuration on the meta device; equal means its
 total, trainable total, every name and shape in both layouts, every tie and every buffer.
@@ -115,7 +115,7 @@ def text_lines(
         f"{sum(equal.values())} of {len(ROWS)} measured rows of {len(total)} model types are equal: totals, "
         "names and shapes in both layouts, ties, buffers.",
         "The rows were read off transformers 5.24 and torch 2.13 on the meta device; the file is written by "
-        "`tools/coverage.py`, and `tests/architectures/test_transformers_rows.py` holds every row.",
+        "`tools/accuracy.py`, and `tests/architectures/test_transformers_rows.py` holds every row.",
         "Disputed rows are those where transformers 4 and 5 build different models from one configuration; "
         "there the published checkpoint's total, or that of the version that wrote the file, is right.",
         "",
