@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from sizer.model import Model
 
+_CAP = "attn_logit_softcapping"
+# Types whose configuration class has one (transformers 5.24).
+_CAPPED = ("gemma2", "vaultgemma", "t5_gemma_module", "videoprism_text_model", "videoprism_vision_model")
 # Where configuration files say it, by family; a nested text model has its own.
 _KEYS = (
     "max_position_embeddings",
@@ -40,13 +43,19 @@ def check_kernel(model: Model, kernel: str) -> None:
 
     torch's `scaled_dot_product_attention` has no soft cap; eager attention and flash-attention have.
     """
-    values = model.hf_config or {}
-    text = values.get("text_config") if isinstance(values.get("text_config"), dict) else values
-    if kernel in ("sdpa", "efficient") and text and text.get("attn_logit_softcapping"):
+    if kernel in ("sdpa", "efficient") and _soft_cap(model):
         raise InvalidConfig(
             f"attention = {kernel}: {model.name} caps its scores (attn_logit_softcapping), which that kernel "
             "cannot; use eager or flash"
         )
+
+
+def _soft_cap(model: Model) -> Any:
+    """The bound of the scores that a configuration says, or that its type has where it says nothing."""
+    values = model.hf_config or {}
+    nested = values.get("text_config")
+    text = nested if isinstance(nested, dict) else values
+    return text.get(_CAP, text.get("model_type") in _CAPPED)
 
 
 def warnings(model: Model, tokens: int, *, what: str = "seq_len") -> list[str]:

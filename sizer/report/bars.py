@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from sizer import units
 from sizer.report.report import Report, View
 
-# From the bottom of a stack to its top, dark to light.
-FILLS = "█▓▒░╱╲·"
+# From the bottom of a stack to its top, dark to light; and where nothing but ASCII can be written.
+FILLS, PLAIN = "█▓▒░╱╲·", "#=-:/+."
 NARROWEST, USUAL = 20, 80
 
 
@@ -29,19 +29,28 @@ def stacked(
     """
     most = max(1, *(sum(sizes) for _, sizes in rows))
     said = [units.size(total, binary=True) for total in totals or [sum(sizes) for _, sizes in rows]]
+    fills = _fills()
     names = max(len(name) for name, _ in rows)
     room = max(_width() - names - max(map(len, said)) - 4, NARROWEST)
     lines = [above]
     for (name, sizes), text in zip(rows, said, strict=True):
-        lines.append(f"{name:>{names}}  {_bar(sizes, most, room):<{room}}  {text}")
-    lines.append("  ".join(f"{fill} {part}" for fill, part in zip(FILLS, parts, strict=False)))
+        lines.append(f"{name:>{names}}  {_bar(sizes, fills, most, room):<{room}}  {text}")
+    lines.append("  ".join(f"{fill} {part}" for fill, part in zip(fills, parts, strict=False)))
     return lines
 
 
-def _bar(sizes: Sequence[int], most: int, room: int) -> str:
+def _fills() -> str:
+    try:
+        FILLS.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return PLAIN
+    return FILLS
+
+
+def _bar(sizes: Sequence[int], fills: str, most: int, room: int) -> str:
     """Each part up to where the sum of those before it ends: the bar is as long as its sum."""
     bar, total = "", 0
-    for fill, size in zip(FILLS, sizes, strict=False):
+    for fill, size in zip(fills, sizes, strict=False):
         total += size
         bar += fill * (_cells(total, most, room) - len(bar))
     return bar

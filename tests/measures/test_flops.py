@@ -397,6 +397,11 @@ def test_kernels_that_an_architecture_cannot_use() -> None:
 def test_a_kernel_without_a_soft_cap_is_refused() -> None:
     with pytest.raises(sizer.SizerError, match="use eager or flash"):
         sizer.load({"model_type": "gemma2", "attn_logit_softcapping": 50.0}).flops(attention="sdpa")
+    # Gemma2Config assumes 50 where a file says nothing; null takes it away.
+    with pytest.raises(sizer.SizerError, match="use eager or flash"):
+        sizer.load("gemma-2-2b").flops(attention="efficient")
+    assert sizer.load({"model_type": "gemma2", "attn_logit_softcapping": None}).flops(attention="sdpa")
+    assert sizer.load("gemma-3-1b").flops(attention="sdpa")
 
 
 # Backward FLOPs of adapters of rank 4, everything else frozen, on torch 2.13 and transformers 5.24: a

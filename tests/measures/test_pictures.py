@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from sizer.report.bars import stacked
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -55,6 +58,13 @@ def test_the_bars_of_memory_end_at_its_peak(sizer_cli: Run) -> None:
     peak = json.loads(document)["peak_bytes"] / 2**30
     assert found["512"].split()[-2:] == [f"{peak:.2f}", "GiB"]
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_bars_where_nothing_but_ascii_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    lines = stacked([("0", (2**30, 2**30))], ("a", "b"), above="n")
+
+    assert (lines[1].count("#"), lines[1].count("="), lines[-1]) == (34, 33, "# a  = b")
 
 
 @pytest.mark.parametrize("form", ["-q", "--json", "--csv"])
