@@ -62,10 +62,10 @@ def matmul(tape: Tape, a: Tensor, b: Tensor) -> Tensor:
 
 
 def bmm(tape: Tape, a: Tensor, b: Tensor, *, op: str) -> Tensor:
-    """A batch of matrix products, which keeps both; the second's gradient comes first."""
+    """A batch of matrix products, which keeps the second and the first; the second's gradient comes first."""
     kept_a = a if b.needs_grad else None
     kept_b = b if a.needs_grad else None
-    tape.save(op, *(kept for kept in (kept_a, kept_b) if kept is not None))
+    tape.save(op, *(kept for kept in (kept_b, kept_a) if kept is not None))
     shape_a, shape_b = a.shape, b.shape
     y = tape.product("bmm", (shape_a[0], shape_a[1], shape_b[2]), a.dtype)
     if kept_a is not None or kept_b is not None:
