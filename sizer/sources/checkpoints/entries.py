@@ -18,7 +18,7 @@ from sizer.sources.checkpoints.columns import Columns, Kind, check_groups
 from sizer.sources.checkpoints.compact import Parts
 from sizer.sources.checkpoints.safetensors_types import DTYPES
 from sizer.sources.checkpoints.scan import SPACES, WINDOW
-from sizer.sources.checkpoints.stored import elements_of
+from sizer.sources.checkpoints.stored import check_number, elements_of
 
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]*")
 _COMMA = re.compile(rb"[ \t\n\r]*+,[ \t\n\r]*+")
@@ -46,6 +46,7 @@ def columns(text: Text, at: int, length: int, where: str, file: str) -> list[Col
         last = parts.names[-1]
         found.append(_window(parts, kinds, where, file, 8 + length, begin))
         begin += found[-1].bytes
+        check_number(sum(map(len, found)), where)
         check_groups(found, where)
     if len(found) > 1 and not ascend:
         _none_in_two_windows(found, where)

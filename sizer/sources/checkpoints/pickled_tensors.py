@@ -13,7 +13,7 @@ from typing import Any
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.harmless import check_harmless, is_plain
 from sizer.sources.checkpoints.pickles import Call, Dict, Global, Persistent
-from sizer.sources.checkpoints.stored import MAX_TENSORS, StoredTensor, elements_of
+from sizer.sources.checkpoints.stored import StoredTensor, check_number, elements_of
 
 # Things visited in one pickle: containers may hold each other many times over.
 MAX_VISITED = 1_000_000
@@ -232,8 +232,7 @@ class Walk:
 
     def _keep(self, tensor: Found) -> None:
         self.found.append(tensor)
-        if len(self.found) > MAX_TENSORS:
-            raise BadInput(f"{clip(self.where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
+        check_number(len(self.found), self.where)
 
 
 Made = dict[str, tuple[str, tuple[int, ...]]]

@@ -6,10 +6,9 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
-from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.columns import check_groups
 from sizer.sources.checkpoints.files import exists, is_file, of_each, opened, read_at, size_of
-from sizer.sources.checkpoints.stored import MAX_COUNTED, MAX_TENSORS, Contents, Missing
+from sizer.sources.checkpoints.stored import Contents, Missing, check_number
 from sizer.sources.lfs import lfs_size
 
 # The most files a checkpoint has been published in is some 200.
@@ -83,9 +82,7 @@ def read_each(reader: Reader, files: list[str], path: str) -> list[Contents]:
     for part in of_each(reader, files):
         parts.append(part)
         tensors += len(part)
-        most = MAX_COUNTED if part.columns else MAX_TENSORS
-        if tensors > most:
-            raise BadInput(f"{clip(path)} holds over {most:,} tensors, more than sizer reads")
+        check_number(tensors, path)
         check_groups([columns for part in parts for columns in part.columns], path)
     return parts
 

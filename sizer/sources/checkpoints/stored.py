@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 # The largest layouts published have some 210,000 tensors (a trillion weights in packed 4-bit experts).
 MAX_TENSORS = 300_000
-# Tensors in columns, which take a tenth of the memory: the longest header of safetensors holds so many.
-MAX_COUNTED = 2_000_000
 # The largest number of elements, as of every offset in the formats: a signed 64-bit integer.
 MAX_ELEMENTS = 2**63 - 1
+
+
+def check_number(tensors: int, where: str) -> None:
+    """Refuse a checkpoint of more tensors than any has; each of them takes time."""
+    if tensors > MAX_TENSORS:
+        raise BadInput(f"{clip(where)} holds over {MAX_TENSORS:,} tensors, more than sizer reads")
 
 
 class StoredTensor(Record):
@@ -106,11 +110,6 @@ class Contents:
     def stored(self) -> list[StoredTensor]:
         """The tensors, an object for each."""
         if self.columns:
-            if len(self) > MAX_TENSORS:
-                raise BadInput(
-                    f"{clip(self.path)} holds {len(self):,} tensors, over the {MAX_TENSORS:,} that sizer "
-                    "looks at one by one"
-                )
             self._stored = [tensor for columns in self.columns for tensor in columns.tensors()]
             self.columns = []
         return self._stored

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sizer.sources.checkpoints import safetensors
 from sizer.sources.checkpoints.files import read_at
 
 NAME = "model.layers.0.mlp.experts.%d.up_proj.weight"
+LONG_NAME = f"model.layers.0.{'a' * 200}.experts.%d.up_proj.weight"
 
 
 def entries(count: int, name: str = NAME, separators: tuple[str, str] = (",", ":")) -> str:
@@ -78,6 +80,19 @@ def test_tensors_in_another_order_than_their_data(tmp_path: Path) -> None:
     assert found.stored[-1].offset == path.stat().st_size - 120_000
 
 
+def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many bytes of headers are read from now on."""
+    read = 0
+
+    def counted(file: Any, offset: int, length: int) -> bytes:
+        nonlocal read
+        read += length
+        return read_at(file, offset, length)
+
+    monkeypatch.setattr(safetensors, "read_at", counted)
+    return lambda: read
+
+
 # Names that no numbers of layers make alike, and how far the header has to be read to know it.
 UNLIKE: dict[str, Any] = {
     "letters": lambda i: "".join("abcdefghijklmnop"[i >> 4 * k & 15] for k in range(6)),
@@ -99,19 +114,27 @@ def test_names_that_are_all_unlike_end_early(
         text = ",".join([form % (name(i * each + j), 4 * j, 4 * j + 4) for j in range(each)])
         write(tmp_path / f"m-{i + 1:05d}-of-{shards:05d}.safetensors", f"{{{text}}}", 4 * each)
     whole = sum(path.stat().st_size for path in tmp_path.iterdir()) - 4 * count
-    read = 0
-
-    def counted(file: Any, offset: int, length: int) -> bytes:
-        nonlocal read
-        read += length
-        return read_at(file, offset, length)
-
-    monkeypatch.setattr(safetensors, "read_at", counted)
+    read = reading(monkeypatch)
 
     with pytest.raises(sizer.SizerError, match="differ in more than the numbers of layers"):
         sizer.load_checkpoint(tmp_path)
 
-    assert read < 0.6 * whole
+    assert read() < 0.6 * whole
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_more_tensors_than_any_model_has_end_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int
+) -> None:
+    text, count = f"{{{entries(300_100 * 2 // shards)}}}", 4 * (300_100 * 2 // shards)
+    for i in range(shards):
+        write(tmp_path / f"m-{i + 1:05d}-of-{shards:05d}.safetensors", text, count)
+    read = reading(monkeypatch)
+
+    with pytest.raises(sizer.SizerError, match="over 300,000 tensors, more than sizer reads"):
+        sizer.load_checkpoint(tmp_path)
+
+    assert read() < 0.8 * shards * len(text)
 
 
 def test_layers_of_any_number_are_alike(tmp_path: Path) -> None:
@@ -126,12 +149,15 @@ def test_layers_of_any_number_are_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["tensors", "packed", "backwards", "metadata"])
 def test_the_longest_headers_take_200_megabytes_at_most(tmp_path: Path, kind: str) -> None:
     long: dict[str, Any] = {
-        "tensors": lambda: (f"{{{entries(800_000)}}}", 800_000),
+        "tensors": lambda: (f"{{{entries(300_000, LONG_NAME)}}}", 300_000),
         "packed": lambda: (
-            f"{{{entries(800_000)}}}".replace('BF16","shape":[1,', 'F8_E4M3","shape":[2,'),
-            800_000,
+            f"{{{entries(300_000, LONG_NAME)}}}".replace('BF16","shape":[1,', 'F8_E4M3","shape":[2,'),
+            300_000,
         ),
-        "backwards": lambda: ("{" + "},".join(entries(800_000)[:-1].split("},")[::-1]) + "}}", 800_000),
+        "backwards": lambda: (
+            "{" + "},".join(entries(300_000, LONG_NAME)[:-1].split("},")[::-1]) + "}}",
+            300_000,
+        ),
         "metadata": lambda: (f'{{"__metadata__":{{"a":"{"x" * 99_000_000}"}},{entries(1)}}}', 1),
     }
     text, count = long[kind]()
