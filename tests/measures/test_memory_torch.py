@@ -234,6 +234,20 @@ def test_a_step_of_experts_drawn_at_random(kind: Any, seed: int) -> None:
     assert all(abs(n_bytes) < 16 for n_bytes in off.values()), off
 
 
+def test_latent_heads_of_one_width_are_mixed_in_the_order_of_their_queries() -> None:
+    """Queries put together head by head: the kernel's output is too, and is copied token by token."""
+    same = {"qk_nope_head_dim": 4, "qk_rope_head_dim": 8, "v_head_dim": 12, "q_lora_rank": None}
+    config = {**deepseek(random.Random(1)), **same}
+    own = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
+    module = transformers.DeepseekV3ForCausalLM._from_config(
+        transformers.DeepseekV3Config(**own), attn_implementation="sdpa", experts_implementation="grouped_mm"
+    )
+    real = measure(module, batch_size=3, seq_len=7)
+    found = sizer.load(config).memory(precision="fp32", attention="sdpa", batch_size=3, seq_len=7)
+
+    assert found.peaks == real.peaks
+
+
 # Sizes under every name that the types below have for them.
 SMALL = {
     "vocab_size": 56,

@@ -10,7 +10,7 @@ from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Shape, Tensor, dense, steps
 
 
-def _like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:
+def like(tape: Tape, shape: Shape, *operands: Tensor) -> Shape | None:
     """The layout of an elementwise result: that of its operands, the first of which decides."""
     if tape.symbolic or all(operand.strides is None for operand in operands):
         return None
@@ -64,7 +64,7 @@ def map_of(tape: Tape, op: str, x: Tensor, dtype: str = "") -> Tensor:
     """An elementwise result of one tensor, without a graph."""
     strides = x.strides
     if strides is not None and not dense(x):
-        strides = _like(tape, x.shape, x)
+        strides = like(tape, x.shape, x)
     return tape.new(op, x.shape, dtype or x.dtype, strides)
 
 
@@ -75,7 +75,7 @@ def zipped(tape: Tape, op: str, a: Tensor, b: Tensor) -> Tensor:
     shape = a.shape if len(a.shape) >= len(b.shape) else b.shape
     if a.shape != b.shape and len(a.shape) == len(b.shape):
         shape = tuple(y if x == 1 else x for x, y in zip(a.shape, b.shape, strict=True))
-    return tape.new(op, shape, higher(a, b), _like(tape, shape, a, b))
+    return tape.new(op, shape, higher(a, b), like(tape, shape, a, b))
 
 
 def add(tape: Tape, a: Tensor, b: Tensor) -> Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sizer.measures.step.ops.elementwise import unary
+from sizer.measures.step.ops.elementwise import like, unary
 from sizer.measures.step.ops.views import transposed, view
 from sizer.measures.step.tape import Tape
-from sizer.measures.step.tensors import BYTES, Shape, Storage, Tensor, numel
+from sizer.measures.step.tensors import BYTES, Shape, Storage, Tensor, dense, numel
 
 
 def layer_norm(tape: Tape, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -83,7 +83,7 @@ def cross_entropy(tape: Tape, logits: Tensor, labels: Tensor) -> Tensor:
 def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
     """Fused attention, which keeps its inputs, its output and the log-sum-exp of each query.
 
-    Its result is laid out token by token, [B, T, H, Dh] seen as [B, H, T, Dh]. A mask of booleans is
+    Its result is laid out as the queries are, most often token by token. A mask of booleans is
     brought to the type of the queries first, and kept.
     """
     batch, heads, length, _ = q.shape
@@ -95,8 +95,9 @@ def attention(tape: Tape, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None =
     given = (q, k, v) if mask is None else (q, k, v, mask)
     if needed:
         tape.save(op, *given)
-    made, lse = tape.products(op, ((batch, length, heads, d_v), q.dtype), ((batch, heads, length), "fp32"))
-    out = transposed(tape, made, 1, 2)
+    out, lse = tape.products(op, ((batch, heads, length, d_v), q.dtype), ((batch, heads, length), "fp32"))
+    # Made like the queries (`empty_like`), so that it is in the order of theirs.
+    out.strides = q.strides if dense(q) else like(tape, out.shape, q)
     if needed:
         tape.save(op, lse, out)
         kept = (*given, lse, view(out, out.shape, out.strides))
