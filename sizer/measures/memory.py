@@ -198,7 +198,12 @@ def measured(model: Model, settings: Settings) -> bool:
     if hasattr(c, "d_head") and getattr(c, "d_rotary", c.d_head) != c.d_head:
         return False
     if model.hf_config is not None:
-        return model.hf_config.get("model_type") in MEASURED
+        model_type = model.hf_config.get("model_type")
+        # Where every layer has a window, Qwen makes the mask of layers without one all the same.
+        windows = getattr(c, "window", None) is not None and getattr(c, "window_layers", None) is None
+        if windows and settings.attention == "eager" and model_type in ("qwen2", "qwen3"):
+            return False
+        return model_type in MEASURED
     usual = all(getattr(c, name, value) == value for name, value in USUAL.items())
     return model.architecture in MEASURED and usual
 
