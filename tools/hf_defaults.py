@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,12 @@ import transformers
 import transformers.models.auto.modeling_auto as auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
-OUT = Path(__file__).parents[1] / "presets" / "huggingface" / "model_types.jsonl"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from sizer.sources.model_types import ending_of  # noqa: E402
+
+OUT = ROOT / "presets" / "huggingface" / "model_types.jsonl"
 
 # Keys that never change the size of a model: kept by name, so that they are known and ignored.
 NO_SIZE = re.compile(
@@ -54,13 +60,6 @@ TASKS = {
     "qa": "MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES",
     "choice": "MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES",
     "next_sentence": "MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING_NAMES",
-}
-# Classes of these tasks that those tables do not list, as some that hear or answer twice, by their endings.
-ENDINGS = {
-    "ForSequenceClassification": "sequence",
-    "ForTokenClassification": "token",
-    "ForQuestionAnswering": "qa",
-    "ForMultipleChoice": "choice",
 }
 
 
@@ -128,12 +127,11 @@ def may_size(key: str) -> bool:
 
 
 def classes(model_type: str) -> dict[str, list[str]]:
-    """The classes of a model type, by task."""
+    """The classes of a model type, by task; those in none of these tables are `other`."""
     found = {task: listed(table, model_type) for task, table in TASKS.items()}
-    for name in exported(model_type):
-        task = next((ENDINGS[ending] for ending in ENDINGS if name.endswith(ending)), None)
-        if task and name not in found[task]:
-            found[task].append(name)
+    listed_above = {name for names in found.values() for name in names}
+    known = (name for name in exported(model_type) if ending_of(name).startswith("For"))
+    found["other"] = [name for name in known if name not in listed_above]
     return {task: names for task, names in found.items() if names}
 
 

@@ -120,7 +120,7 @@ class HFConfig(Mapping[str, Any]):
     def task(self) -> str:
         """What the class puts on top of the model: "causal", "masked", "base", …"""
         for task, classes in self._record.get("classes", {}).items():
-            if self.cls in classes and task != "pretraining":
+            if self.cls in classes and task not in ("pretraining", "other"):
                 return str(task)
         ending = ending_of(self.cls)
         if ending and not (ending == "Model" and self.own_class):

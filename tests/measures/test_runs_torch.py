@@ -131,10 +131,10 @@ def test_a_difference_is_an_exit_code_of_1(sizer_cli: Run, monkeypatch: pytest.M
 BAD = [
     (["--what", "flop"], "no measure named 'flop'; did you mean 'flops'?"),
     (["--what", "shards", "--framework", "megatron"], "megatron cannot be measured here"),
-    (["--what", "flops", "--past", "-1"], "past_len = -1 is negative"),
+    (["--what", "flops", "--past", "-1"], "--past -1 is negative"),
     (["--what", "flops", "--chunk", "2", "--decode", "3"], "give one of the two"),
     (["--what", "kv-cache", "--dtype", "fp8"], "no type of a cache of transformers named 'fp8'"),
-    (["--what", "kv-cache", "--seq-len", "0"], "seq_len = 0 is zero"),
+    (["--what", "kv-cache", "--seq-len", "0"], "--seq-len 0 is zero"),
     (["--what", "kv-cache", "--policy", "vllm"], "no cache of transformers named 'vllm'"),
 ]
 

@@ -172,7 +172,7 @@ BAD = [
     (["--framework", "vllm", "--pp", "64"], ["--pp 64 is more than n_layers = 32"]),
     (["--ep", "3", "--dp", "4"], ["--dp 4 is not a multiple of --ep 3; use --dp 6"]),
     (["--dtype", "bf17"], ["no cache dtype named 'bf17'"]),
-    (["--ep", "2"], ["ep = 2: this architecture has no experts", "leave ep out"]),
+    (["--ep", "2"], ["--ep 2: this architecture has no experts", "leave ep out"]),
     (["--sp"], ["--sp: that is of what ranks send; add --traffic"]),
 ]
 

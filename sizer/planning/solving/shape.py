@@ -154,7 +154,7 @@ class Shape:
             return
         if "d_head" in self.free or self.fixed.get("d_head", width) != width:
             raise InvalidConfig(
-                "--d-head fixes d_head, and --for or --set says something else; leave one out"
+                "--d-head fixes the width of a head, and --for or --set says something else; leave one out"
             )
         if self.model.given.get("d_head") is not None or not square:
             self.fixed["d_head"] = width

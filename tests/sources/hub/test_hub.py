@@ -181,7 +181,7 @@ def test_repositories_without_sizes_in_their_list(hub: Hub, sizer_cli: CLI) -> N
         ["formula"],
         ["flops", "--seq-len", "64"],
         ["kv-cache", "--seq-len", "64"],
-        ["memory"],
+        ["memory", "--seq-len", "64"],
         ["tensors"],
         ["explain"],
         ["count", "--set", "n_layer=3"],
