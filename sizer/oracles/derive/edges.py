@@ -27,15 +27,21 @@ def rounded_arguments(found: Iterable[Derived]) -> set[str]:
 
 
 def beside_steps(found: Iterable[Derived], space: Space, random: Random) -> Iterator[dict[str, int]]:
-    """Pairs of points between which a rounding steps: a slope that is a little off has the step elsewhere."""
+    """Pairs of points between which a rounding steps: a slope that is a little off has the step elsewhere.
+
+    The wider, the more it is off, so half of the steps are looked for near the farthest value.
+    """
     for atom in roundings(found):
         names = {name for part in atom.parts for name in arguments(part)}
         for name in sorted(names & space.far.keys()):
-            for _ in range(AROUND):
+            farthest = space.far[name]
+            for i in range(2 * AROUND):
                 start = space.draw(random)
                 if start is None:
                     continue
-                step = _next_step(atom, start, name, space.far[name])
+                if i % 2:
+                    start[name] = random.randint(farthest * 3 // 4, farthest)
+                step = _next_step(atom, start, name, farthest)
                 for value in () if step is None else (step - 1, step):
                     point = {**start, name: value}
                     if keeps(space, point):
