@@ -35,6 +35,14 @@ def test_what_steps_once_at_small_sizes_is_looked_at_from_afar() -> None:
     assert_equal(found, "1792*dim")
 
 
+def test_a_slope_a_little_off_shows_at_wide_layers() -> None:
+    """64 ceiling(dim / 24) holds at every width below 3,000, and at two of three above."""
+    found = document("stepping_modules:Nearly")
+
+    assert fixed(found) == {"dim": 4096}
+    assert_equal(found, "4096*10944")
+
+
 def test_a_comparison_that_few_points_break_is_a_rule_where_the_formula_needs_it() -> None:
     """At 27 it is 32, and 24 by the formula that all but one of the widths from 24 to 160 have."""
     found = document("stepping_modules:Divisible")
