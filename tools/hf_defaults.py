@@ -129,9 +129,10 @@ def may_size(key: str) -> bool:
 def classes(model_type: str) -> dict[str, list[str]]:
     """The classes of a model type, by task; those in none of these tables are `other`."""
     found = {task: listed(table, model_type) for task, table in TASKS.items()}
-    listed_above = {name for names in found.values() for name in names}
-    known = (name for name in exported(model_type) if ending_of(name).startswith("For"))
-    found["other"] = [name for name in known if name not in listed_above]
+    tabled = {name for names in found.values() for name in names}
+    if tabled:  # else the type is a part, whose classes are those of the whole
+        known = (name for name in exported(model_type) if ending_of(name).startswith("For"))
+        found["other"] = [name for name in known if name not in tabled]
     return {task: names for task, names in found.items() if names}
 
 

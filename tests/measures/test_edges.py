@@ -193,7 +193,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: GPT2.memory(seq_len=9, offload="weights"), "no thing to offload named 'weights'"),
     (lambda: GPT2.memory(seq_len=9, loss_chunks=0), "loss_chunks = 0 is not a number from 1 to 1024"),
     (lambda: GPT2.memory(seq_len=9, loss_chunks=True), "loss_chunks = True is not a number"),
-    (lambda: GPT2.memory(seq_len=9, checkpointing="half"), "no checkpointing named 'half'"),
+    (lambda: GPT2.memory(seq_len=9, checkpointing="half"), "no kind of checkpointing named 'half'"),
     (
         lambda: sizer.load("bert-base", task="masked").memory(seq_len=9, loss_chunks=2),
         "loss_chunks = 2: a masked loss is not computed in chunks",
