@@ -12,6 +12,7 @@ from sizer.core.walk import walk
 from sizer.measures.context import warnings, without_encoder
 from sizer.measures.count import COMPONENTS
 from sizer.measures.flops import Flops, flops_of, kernel_of
+from sizer.measures.latents import WAYS
 from sizer.measures.passes import Pass
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
@@ -45,6 +46,8 @@ def report(
     tokens = (options.get("past_len") or 0) + (options.get("decoder_len") or seq_len)
     said = warnings(model, tokens + (options.get("decode") or 0))
     said += without_encoder(model, options.get("encoder_len"))
+    if WAYS["expanded"] in found.assumptions:
+        said.append(f"{WAYS['expanded']}; --latents absorbed counts as engines do")
     # The formula of a step from nothing: of one with a cache only the numbers are shown.
     plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep", "lora"))
 

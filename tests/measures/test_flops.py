@@ -277,6 +277,15 @@ def test_latents_in_a_cache_are_expanded_again() -> None:
     assert any("expanded" in text or "anew from latents" in text for text in found.assumptions)
 
 
+@pytest.mark.parametrize(("args", "said"), [([], True), (["--latents", "absorbed"], False)])
+def test_that_latents_are_expanded_is_said(sizer_cli: Run, args: list[str], said: bool) -> None:
+    code, out, err = sizer_cli("flops", "deepseek-v3", "--past", "99", "--seq-len", "1", *args)
+
+    assert (code, bool(out)) == (0, True)
+    assert ("as transformers does; --latents absorbed counts as engines do" in err) == said
+    assert err.count("warning") == said
+
+
 def test_what_ends_opt_350m_reads_every_token() -> None:
     # transformers 5.24, OPTDecoder: project_out [512, 1024] runs before the last logits are picked.
     model = sizer.load(
