@@ -66,12 +66,13 @@ def _drawn(model: Model, plot: str, along: str, options: dict[str, Any]) -> Repo
     from sizer.report import bars, figure, memory_plot
 
     figure.check(plot, text=True)
-    name = along.replace("-", "_")
+    answer, name = _answer(model, **options), along.replace("-", "_")
 
     def at(size: int) -> Any:
-        return _answer(model, **{**options, name: size}).document()
+        asked = size == options[name]
+        return (answer if asked else _answer(model, **{**options, name: size})).document()
 
-    answer, found = _answer(model, **options), memory_plot.stacks(options[name], at)
+    found = memory_plot.stacks(options[name], at)
     if plot == figure.TEXT:
         return bars.below(answer, memory_plot.lines(found, along))
     memory_plot.draw(plot, along, found, title=f"{model.name}: {options['mode']}")

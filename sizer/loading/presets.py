@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sizer.core.pattern import PerLayer
-from sizer.errors import BadInput, InvalidConfig, clip
+from sizer.errors import BadInput, clip
 from sizer.loading.values import from_dict
 from sizer.model import Model
 
@@ -74,17 +74,11 @@ def _overridden(
     given: Mapping[str, Any], architecture_name: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
     from sizer.architectures.registry import architecture
-    from sizer.sources.values import canonical, validated
+    from sizer.sources.values import canonical, canonical_once, validated
 
     config = architecture(architecture_name).config
     merged = {canonical(key, config): value for key, value in given.items()}
-    changed: dict[str, Any] = {}
-    for key, value in overrides.items():
-        name = canonical(key, config)
-        if name in changed:
-            raise InvalidConfig(f"{name} is set twice, once as {clip(key)!r}")
-        changed[name] = value
-    return validated({**merged, **changed}, config)
+    return validated({**merged, **canonical_once(overrides, config)}, config)
 
 
 def _task_of(cls: str, found: Preset) -> str:

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from sizer import units
-from sizer.errors import InvalidConfig, UnknownName, clip
+from sizer.errors import UnknownName
 from sizer.loading import from_dict, from_preset, load
 from sizer.model import Model
 from sizer.planning.forms import Lettered, closed
@@ -115,15 +115,10 @@ def _bare(name: str, free: Sequence[str], given: dict[str, Any], options: Mappin
 def switched(model: Model, given: Mapping[str, Any]) -> tuple[Model, dict[str, int]]:
     """The model with its switches set, and the sizes that are to be fixed."""
     from sizer.core.config import size_names
-    from sizer.sources.values import canonical, validated
+    from sizer.sources.values import canonical_once, validated
 
     config = type(model.config)
-    named: dict[str, Any] = {}
-    for key, value in given.items():
-        name = canonical(key, config)
-        if name in named:
-            raise InvalidConfig(f"{name} is set twice, once as {clip(repr(key))}")
-        named[name] = value
+    named = canonical_once(given, config)
     sizes = {n: v for n, v in named.items() if n in size_names(config) and type(v) is int}
     others = {n: v for n, v in named.items() if n not in sizes}
     if others:

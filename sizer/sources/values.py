@@ -104,6 +104,17 @@ def canonical(key: str, config: type[Config]) -> str:
     raise UnknownKey(f"{subject} has no field {clip(key)!r}; it has {', '.join(known)}")
 
 
+def canonical_once(values: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
+    """Values by the fields that their keys mean; two spellings of one field are an error."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = canonical(key, config)
+        if name in found:
+            raise InvalidConfig(f"{name} is set twice, once as {clip(key)!r}")
+        found[name] = value
+    return found
+
+
 @once
 def _names(config: type[Config]) -> tuple[dict[str, Field[Any]], dict[str, str]]:
     """The fields of a configuration by name, and their names by letter."""
