@@ -1,11 +1,11 @@
-"""Run the tests in an environment of their own, with the oldest versions that pyproject.toml allows.
+"""Run the tests in random order in an environment of their own, with the oldest versions allowed.
 
     python tools/oldest.py                                    the oldest Python, the oldest of everything
     python tools/oldest.py --python python3.13 --newest       another Python, and the newest versions
     python tools/oldest.py --extras serve tests/service/test_service.py -k token
 
-What the package and these extras name is as old as it may be, and what those need is new. The rest
-of the line goes to pytest.
+What the package and these extras name in pyproject.toml is as old as it may be, and what those need is
+new. The rest of the line goes to pytest, `--randomly-seed=N` for the same order again among it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
         python = f"{folder}/bin/python"
         subprocess.run([python, "-m", "pip", "install", "-q", "uv"], check=True)
         uv = [python, "-m", "uv", "pip"]
-        wanted = (f"{ROOT}[{given.extras}]", *runner)
+        wanted = (f"{ROOT}[{given.extras}]", *runner, "pytest-randomly>=3.15")
         subprocess.run([*uv, "install", "-q", "--python", python, "--resolution", which, *wanted], check=True)
         subprocess.run([*uv, "list", "--python", python], check=True)
         return subprocess.run([python, "-m", "pytest", "-q", *QUIET, *rest], cwd=ROOT).returncode
