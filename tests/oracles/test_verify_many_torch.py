@@ -281,6 +281,19 @@ class Small(torch.nn.Linear):
     def __init__(self, width, height=3, *, bias):
         super().__init__(width, height, bias)
 
+class Mixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.up = torch.nn.Linear(4, 4, bias=False)
+        self.up.weight.requires_grad = False
+        self.head = torch.nn.Linear(4, 4, bias=False)
+        self.head.weight = self.up.weight
+        self.register_buffer("table", torch.zeros(3), persistent=False)
+
+def unshaped():
+    return torch.nn.LazyLinear(4)
+
 def wrong():
     return 7
 
@@ -360,14 +373,38 @@ def test_a_factory_in_a_file_of_totals(sizer_cli: Run, saved: Path, own: str) ->
     (saved / "sizer.toml").write_text(
         f'[[model]]\nfactory = "{own}:Small"\nset = {{ widht = 2 }}\nparams = 9\n'
         f'[[model]]\nfactory = "{own}:failing"\nparams = 9\n'
+        f'[[model]]\nfactory = "{own}:unshaped"\nparams = 9\n'
+        f'[[model]]\nfactory = "{own}:net"\nset = {{ width = 2 }}\nparams = 9\n'
     )
     code, _, err = sizer_cli("check")
     lines = err.removeprefix("hello\n").splitlines()
     assert code == 2
-    assert len(lines) == 2
+    assert len(lines) == 4
     assert "'widht'" in lines[0]
     assert "did you mean 'width'" in lines[0]
     assert "KeyError" in lines[1]
+    assert "2 parameters have no shape before the module has run once" in lines[2]
+    assert "is a module already and takes no arguments (width)" in lines[3]
+
+
+def test_the_lock_of_a_factory(sizer_cli: Run, saved: Path, own: str) -> None:
+    """Whether a tensor is learned, stored, and another's, as the module of the text above has it."""
+    (saved / "sizer.toml").write_text(f'[[model]]\nname = "mixed"\nfactory = "{own}:Mixed"\n')
+    assert sizer_cli("check", "--update")[0] == 0
+
+    assert json.loads((saved / "sizer.lock").read_text())["models"]["mixed"] == {
+        "components": {"norm": 8, "other": 16},
+        "tensors": {
+            "table": "[3] float32 other buffer, not stored",
+            "norm.weight": "[4] float32 norm",
+            "norm.bias": "[4] float32 norm",
+            "norm.running_mean": "[4] float32 norm buffer",
+            "norm.running_var": "[4] float32 norm buffer",
+            "norm.num_batches_tracked": "[] int64 norm buffer",
+            "up.weight": "[4, 4] float32 other frozen",
+            "head.weight": "[4, 4] float32 other frozen = up.weight",
+        },
+    }
 
 
 def test_neither_a_config_nor_a_checkpoint_leads_to_an_import(sizer_cli: Run, saved: Path) -> None:
