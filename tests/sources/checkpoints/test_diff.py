@@ -410,6 +410,79 @@ def test_names_of_layers_as_one(names: list[str], expected: list[str]) -> None:
     assert [name for name, _ in folded(names)] == expected
 
 
+UP = "model.layers.0.mlp.up_proj"
+SMALL_FILES: list[tuple[dict[str, Entry], int, str]] = [
+    # 40 of the table; a pooler of 16 and 4.
+    (
+        {
+            "embeddings.word_embeddings.weight": ("F32", [10, 4]),
+            "pooler.dense.weight": ("F32", [4, 4]),
+            "pooler.dense.bias": ("F32", [4]),
+        },
+        40,
+        "pooler left out",
+    ),
+    # A word of FP8 is one weight: what is counted beside the weights is the scale alone.
+    (
+        {
+            "model.embed_tokens.weight": ("BF16", [10, 128]),
+            f"{UP}.weight": ("F8_E4M3", [128, 128]),
+            f"{UP}.weight_scale_inv": ("F32", [1, 1]),
+        },
+        10 * 128 + 128 * 128 + 1,
+        "scales counted",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tensors", "number", "name"), SMALL_FILES, ids=[row[2] for row in SMALL_FILES])
+def test_numbers_of_a_small_file(
+    sizer_cli: CLI, tmp_path: Path, tensors: dict[str, Entry], number: int, name: str
+) -> None:
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+    out = sizer_cli("reconcile", str(file), str(number), "--json")[1]
+
+    assert [term["name"] for term in json.loads(out)["terms"]] == [name]
+
+
+def test_active_parameters_of_a_file(sizer_cli: CLI, tmp_path: Path) -> None:
+    """Of four experts of 3·8·6 one is visited, in each of two layers: the config says so, and no file."""
+    sizes = {"hidden_size": 8, "intermediate_size": 6, "num_attention_heads": 2, "vocab_size": 11}
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 1, "num_hidden_layers": 2}
+    config = {"model_type": "mixtral", **sizes, **experts, "num_key_value_heads": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tensors = stored(config)
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+    active = sum(prod(shape) for _, shape in tensors.values()) - 2 * 3 * (3 * 8 * 6)
+    out = sizer_cli("reconcile", str(file), str(active), "--json")[1]
+
+    assert [term["name"] for term in json.loads(out)["terms"]] == ["active parameters instead of all"]
+
+
+def test_a_file_without_weights_is_not_reconciled(sizer_cli: CLI, tmp_path: Path) -> None:
+    file = safetensors(tmp_path / "x.safetensors", {"rotary_emb.inv_freq": ("F32", [32])})
+    code, _, err = sizer_cli("reconcile", str(file), "32")
+
+    assert (code, "holds no weights" in err) == (2, True)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("number", "names"),
+    [(43, ["scales counted"]), (83, ["scales counted", "tied tensors counted again"])],
+)
+def test_numbers_of_a_file_with_ties(sizer_cli: CLI, tmp_path: Path, number: int, names: list[str]) -> None:
+    """`torch.save` writes a storage once: a table of 10 · 4 as a head too, three scales of two layers."""
+    torch = pytest.importorskip("torch")
+    table, scales = torch.zeros(10, 4), torch.zeros(3)
+    tensors = {"model.embed_tokens.weight": table, "lm_head.weight": table}
+    tensors |= {f"model.layers.{i}.self_attn.k_scale": scales for i in range(2)}
+    torch.save(tensors, tmp_path / "model.pt")
+    out = sizer_cli("reconcile", str(tmp_path / "model.pt"), str(number), "--json")[1]
+
+    assert sorted(term["name"] for term in json.loads(out)["terms"]) == names
+
+
 # number, names of the terms
 OF_GPTQ = [
     ("8030261248", []),
