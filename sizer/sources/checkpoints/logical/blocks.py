@@ -75,7 +75,7 @@ def bytes_with_scales(tensors: Tensors, tensor: StoredTensor) -> None:
         tensors.weight(tensor.name, tensor.shape, tensor.elements, "MXFP8", tensor)
     elif tensor.dtype == "int8":
         tensors.weight(tensor.name, tensor.shape, tensor.elements, "int8", tensor)
-    elif tensors.settings.method == "bitnet" and len(tensor.shape) == 2:
+    elif tensors.settings.word("quant_method") == "bitnet" and len(tensor.shape) == 2:
         shape = (4 * tensor.shape[0], tensor.shape[1])
         tensors.weight(tensor.name, shape, 4 * tensor.elements, "BitNet 2-bit", tensor)
     else:
