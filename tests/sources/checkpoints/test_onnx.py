@@ -125,7 +125,7 @@ def test_packed_weights_that_only_nodes_explain_are_said(tmp_path: Path, sizer_c
     path = model(tmp_path / "q4.onnx", [array("w_Q4", (64, 2, 16), np.uint8), array("b", (64,))])
     code, out, err = sizer_cli("count", str(path), "-q")
     assert (code, out) == (1, "64\n")
-    assert "w_Q4: an uint8 initializer without a scale by its name" in err
+    assert "w_Q4: an initializer of uint8 without a scale by its name" in err
 
 
 # What MatMulNBitsQuantizer of onnxruntime 1.32 makes of a matrix [K, N] and a table [50, K] (2026-11): its

@@ -60,7 +60,7 @@ def bytes_with_scales(tensors: Tensors, tensor: StoredTensor) -> None:
     """Bytes: an int8 weight, or two of four bits; the shape of the scales says which."""
     scale = _claim(tensors, tensor.name)
     if scale is None or not tensor.shape:
-        tensors.unknown(tensor, f"a {tensor.dtype} tensor without scales beside it, kept out of the count")
+        tensors.unknown(tensor, f"a tensor of {tensor.dtype} without scales beside it, kept out of the count")
         return
     *rows, last = tensor.shape
     groups = scale.shape[-1] if scale.shape else 1
