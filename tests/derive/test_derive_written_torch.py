@@ -55,6 +55,15 @@ def test_a_written_architecture_counts_the_same(tmp_path: Path, target: str, con
     assert count(walk(made.build(made.config()))).total == sum(p.numel() for p in built.parameters())
 
 
+def test_a_written_class_of_transformers(tmp_path: Path) -> None:
+    """GPT-2 keeps its matrices as `Conv1D`, input first; 124,439,808 of OpenAI's file."""
+    path = tmp_path / "gpt2.py"
+    found = report.reported(closed("transformers:GPT2LMHeadModel", {}), write=str(path)).document()
+
+    assert found["params"]["total"] == 124_439_808
+    assert "transposed=True" in path.read_text()
+
+
 def test_a_file_that_python_does_not_import(sizer_cli: Run, tmp_path: Path) -> None:
     code, _, err = sizer_cli("derive", "user_modules:deep", "--write", str(tmp_path / "deep.txt"))
 
