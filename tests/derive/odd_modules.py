@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +69,8 @@ class Idle(nn.Module):
 
     def __init__(self, width: int = 512, length: int = 4096, window: int = 128) -> None:
         super().__init__()
+        if length % window or window > length:
+            raise ValueError("no whole number of windows")
         if int(str(length)) > 8 * int(str(width)):
             raise ValueError("too long for its width")
         self.window = window
@@ -176,6 +179,7 @@ class Arithmetic(nn.Module):
         self.std = round(2 / (5 * width), 3)
         self.budget = width * most + width / (heads + extra)
         self.names = ["head"] * heads
+        self.whole = nn.Parameter(torch.zeros(math.ceil(width * 2.0)))
         size = width + width * gated if mode != 3 else 0
         self.up = nn.Linear(min(size, math.inf), round(width * 1.5), bias=False)
         self.part = nn.Linear(int(width / heads), 1 + round(rate * width), bias=False)
@@ -215,6 +219,92 @@ class Shared(nn.Module):
         self.layers = nn.ModuleList(layers)
 
 
+class Padded(nn.Module):
+    """Padding that nobody has written yet."""
+
+    def __init__(self, width: int = 8, pad: int = 0) -> None:
+        super().__init__()
+        if str(pad) != "0":
+            raise NotImplementedError("padding")
+        self.scale = nn.Parameter(torch.ones(width))
+
+
+class Special(nn.Module):
+    """The published depth has three numbers more."""
+
+    def __init__(self, width: int = 30, layers: int = 12) -> None:
+        super().__init__()
+        self.layer = nn.Linear(width, width, bias=False)
+        self.extra = nn.ParameterList(
+            nn.Parameter(torch.ones(1)) for _ in range(3 if str(layers) == "12" else min(layers, 1))
+        )
+
+
+class Given(nn.Module):
+    """The published width has a bias."""
+
+    def __init__(self, width: int = 100) -> None:
+        super().__init__()
+        self.layer = nn.Linear(width, width, bias=str(width) == "100")
+
+
+class Even(nn.Module):
+    """Two widths whose sum is even."""
+
+    def __init__(self, a: int = 30, b: int = 40) -> None:
+        super().__init__()
+        if (int(str(a)) + int(str(b))) % 2:
+            raise ValueError("the sum is odd")
+        self.layer = nn.Linear(a, b, bias=False)
+
+
+class Pairs(nn.Module):
+    """Two of its three widths are as published."""
+
+    def __init__(self, a: int = 30, b: int = 40, c: int = 50) -> None:
+        super().__init__()
+        if (str(a) == "30") + (str(b) == "40") + (str(c) == "50") < 2:
+            raise ValueError("two of the three are 30, 40 and 50")
+        self.layer = nn.Linear(a, b, bias=False)
+        self.other = nn.Linear(b, c, bias=False)
+
+
+class Stuck(nn.Module):
+    """It waits for something that does not come."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        while width:
+            pass
+
+
+class Slow(nn.Module):
+    """It reads a table each time."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        time.sleep(0.3)
+        self.layer = nn.Linear(width, width)
+
+
+class _Leaving:
+    def __del__(self) -> None:
+        end = time.monotonic() + 1.3
+        while time.monotonic() < end:
+            pass
+
+
+class Clinging(nn.Module):
+    """It takes long where it throws away, and has more to do after that."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        time.sleep(0.9)
+        _Leaving()
+        while width:
+            pass
+
+
 @dataclass
 class Inner:
     width: int
@@ -250,6 +340,16 @@ class Pydantic(nn.Module):
     def __init__(self, cfg: Checked) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(cfg.width, 1, bias=False) for _ in range(cfg.depth))
+
+
+class Holder(BaseModel):
+    inner: Checked = Checked(width=9)
+
+
+class Held(nn.Module):
+    def __init__(self, cfg: Holder) -> None:
+        super().__init__()
+        self.layer = nn.Linear(cfg.inner.width, cfg.inner.depth, bias=False)
 
 
 class Plain:

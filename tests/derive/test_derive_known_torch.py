@@ -69,7 +69,9 @@ def test_a_class_of_transformers(cls: str, config: dict[str, Any], expected: str
     assert found["params"]["total"] == int(sympy.sympify(expected, locals=found["values"]))
 
 
-@pytest.mark.parametrize(("cls", "config"), [("GPT2LMHeadModel", {}), ("LlamaForCausalLM", {K: 8})])
+@pytest.mark.parametrize(
+    ("cls", "config"), [("GPT2LMHeadModel", {}), ("LlamaForCausalLM", {K: 8}), ("MptForCausalLM", {})]
+)
 def test_our_count_is_the_derived_formula(cls: str, config: dict[str, Any]) -> None:
     assert disagreements(closed(f"transformers:{cls}", config)) == []
 

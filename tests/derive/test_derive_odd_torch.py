@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ import sizer
 from sizer.oracles.derive.derive import derive
 from sizer.report import derive as report
 
+Run = Callable[..., tuple[int, str, str]]
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 # A module, its configuration, the formula by hand, and the arguments that have to stay as they are.
@@ -44,6 +47,11 @@ FORMULAS: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
     ("Configured", {"width": 6}, "depth*width", {}),
     ("positional", {"width": 6}, "width*options_out", {}),
     ("namesakes", {}, "a_0*a_1 + a_0_", {}),
+    ("Padded", {}, "width", {}),
+    ("Held", {}, "inner_width*inner_depth", {}),
+    ("Special", {}, "width**2 + 3", {"layers": 12}),
+    ("Given", {}, "100*100 + 100", {"width": 100}),
+    ("Even", {}, "a*b", {}),
 ]
 
 
@@ -88,6 +96,7 @@ NONE: list[tuple[str, dict[str, Any], str]] = [
     ("odd_modules:Once", {}, "is not built twice alike: RuntimeError: registered already"),
     ("odd_modules:Many", {}, "it makes over 60,000 tensors; give smaller sizes"),
     ("odd_modules:Squares", {}, "no expression holds at fresh points"),
+    ("odd_modules:Pairs", {}, "it accepts too few combinations of arguments"),
     ("odd_modules:Nested", {}, "its Inner needs width, without a default"),
     ("odd_modules:Nested", {"inner": {"widht": 6}}, "no field of Inner named 'widht'; did you mean 'width'?"),
     ("odd_modules:Pydantic", {}, "its Checked needs width, without a default"),
@@ -106,9 +115,40 @@ def test_what_has_no_formula(target: str, config: dict[str, Any], words: str) ->
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["types:SimpleNamespace", "argparse:Namespace"])
+def test_a_class_that_takes_any_setting(kind: str) -> None:
+    given = {"width": 4, "depth": 2}
+    found = report.reported(derive("user_modules:Untyped", given, config_class=kind)).document()
+
+    assert_equal(found, "depth*(width**2 + width)")
+    with pytest.raises(sizer.SizerError, match="cannot be built"):
+        derive("user_modules:Untyped", given, config_class="builtins:int")
+
+
 def test_a_class_of_settings_that_is_none() -> None:
     with pytest.raises(sizer.SizerError, match="names no class"):
         derive("user_modules:Untyped", {"width": 4, "depth": 2}, config_class="SimpleNamespace")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Stuck", "it takes over 1 s"), ("Slow", "no formula after 1 s"), ("Clinging", "it takes over 1 s")],
+)
+def test_a_module_that_takes_too_long(name: str, words: str) -> None:
+    """The shortest time there is is a second."""
+    with pytest.raises(sizer.SizerError, match=words):
+        derive(f"odd_modules:{name}", timeout=1)
+
+
+def test_a_module_of_the_folder_where_one_is(
+    sizer_cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have names that Python has too."""
+    text = "from builtins import max\nfrom torch import nn\n\ndef net(width=8):\n"
+    (tmp_path / "of_this_folder.py").write_text(text + "    return nn.Linear(max(width, 1), 2, bias=False)\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert sizer_cli("derive", "of_this_folder:net", "-q") == (0, "2*width\n", "")
 
 
 def test_in_a_thread() -> None:

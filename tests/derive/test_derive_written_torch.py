@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::Deprecation
     [
         *(
             (f"user_modules:{n}", {})
-            for n in ("Sparse", "SwiGLU", "Tagger", "UNet", "Tied", "Scales", "Noisy")
+            for n in ("Attention", "Sparse", "SwiGLU", "Tagger", "UNet", "Tied", "Scales", "Noisy")
         ),
         ("user_modules:Net", {"n_kv_heads": 2}),
         *((f"odd_modules:{name}", {}) for name in ("Arithmetic", "Grouped", "Numbered", "Triangle")),

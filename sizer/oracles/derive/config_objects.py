@@ -8,7 +8,6 @@ import enum
 import inspect
 import typing
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from sizer.errors import BadInput, UnknownName, clip
@@ -40,9 +39,10 @@ def config_fields(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, A
     """The fields of a configuration class with their declared defaults, and those given instead."""
     hints = field_types(kind)
     defaults, required = _defaults(kind)
+    known = [*required, *defaults] or list(given)  # a namespace takes what it is given
     for key in given:
-        if key not in defaults and key not in required:
-            raise UnknownName(f"field of {clip(kind.__name__)}", key, [*defaults, *required])
+        if key not in known:
+            raise UnknownName(f"field of {clip(kind.__name__)}", key, known)
     missing = [key for key in required if key not in given and not is_config_class(hints.get(key))]
     if missing:
         raise BadInput(
@@ -50,7 +50,7 @@ def config_fields(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, A
             "give with --config"
         )
     values: dict[str, Any] = {}
-    for key in [*required, *defaults]:
+    for key in known:
         value = given[key] if key in given else defaults.get(key, {})
         if is_config_class(hints.get(key)) and isinstance(value, Mapping):
             own = defaults.get(key) or {}
@@ -69,10 +69,8 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 def new_config(kind: Any, values: Mapping[str, Any]) -> Any:
     """A configuration of that class with those values."""
-    if kind is Settings or kind is dict:
+    if kind is Settings:
         return Settings({k: Settings(v) if isinstance(v, dict) else v for k, v in values.items()})
-    if kind is SimpleNamespace:
-        return SimpleNamespace(**values)
     hints = field_types(kind)
     filled = {key: real(hints.get(key), value) for key, value in values.items()}
     if dataclasses.is_dataclass(kind):
@@ -115,14 +113,22 @@ def _defaults(kind: Any) -> tuple[dict[str, Any], list[str]]:
             if not info.is_required()
         }
     else:
-        parameters = inspect.signature(kind).parameters
-        names = [key for key, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        parameters = _parameters(kind)
+        names = [k for k, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         defaults = {
             key: parameters[key].default
             for key in names
             if parameters[key].default is not inspect.Parameter.empty
         }
     return {key: _plain(value) for key, value in defaults.items()}, [n for n in names if n not in defaults]
+
+
+def _parameters(kind: Any) -> Mapping[str, inspect.Parameter]:
+    """What a class takes; of some that are built in, such as `dict`, Python cannot say it."""
+    try:
+        return inspect.signature(kind).parameters
+    except ValueError:
+        return {}
 
 
 def declared(kind: Any) -> dict[str, Any]:

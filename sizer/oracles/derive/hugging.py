@@ -123,10 +123,8 @@ def _nested(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, dict[st
     except Exception as error:
         raise BadInput(f"{name}: its {kind.__name__} refuses these values: {clip(error)}") from None
     found: dict[str, dict[str, Any]] = {}
-    for key in subs:
-        inner = vars(whole).get(key)
-        if not dataclasses.is_dataclass(inner):
-            continue
+    parts = {key: inner for key in subs if dataclasses.is_dataclass(inner := vars(whole).get(key))}
+    for key, inner in parts.items():
         mine = given.get(key) or {}
         own = _values(type(inner), mine, f"{name}: {key}")
         # What the outer configuration sets in the inner one, where the inner one declares another value.
