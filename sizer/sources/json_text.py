@@ -91,10 +91,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise Duplicate(key)
-            seen.add(key)
+        raise Duplicate(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
     return found
 
 
