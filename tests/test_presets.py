@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +142,17 @@ def test_a_wrong_file_is_refused(sizer_cli: Run, tmp_path: Path, text: str, frag
 
     assert (code, out) == (2, "")
     assert all(fragment in err for fragment in fragments), err
+
+
+def test_an_installation_without_its_presets_says_so(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "sizer", tmp_path / "sizer", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "sizer", "count", "gpt2-small"]
+
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the preset files are missing from this installation; install it again" in done.stderr
 
 
 def test_a_file_of_two_models_asks_for_one(sizer_cli: Run, tmp_path: Path) -> None:

@@ -201,6 +201,30 @@ def test_a_part_may_carry_the_type_of_its_whole() -> None:
     assert sizer.load(config).count().total == 151_277_313
 
 
+@pytest.mark.parametrize("part", ["clip_vision_model", "clip"])
+def test_a_tower_may_carry_the_type_of_both(part: str) -> None:
+    # The tower of LLaVA 1.5; "clip" is the type of what holds a tower for texts as well.
+    tower = {
+        "model_type": part, "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096,
+        "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14,
+    }  # fmt: skip
+    text = {"model_type": "llama", "vocab_size": 32_064}
+    config = {"model_type": "llava", "vision_config": tower, "text_config": text, "image_token_index": 32_000}
+
+    # The published files hold 7,063,427,072.
+    assert sizer.load(config).count().total == 7_063_427_072
+
+
+@pytest.mark.parametrize(("tied", "head"), [(True, 0), (False, 32_000 * 4096)])
+def test_what_the_whole_says_of_ties_holds_for_its_text(tied: bool, head: int) -> None:
+    config = {
+        "model_type": "nobody_knows",
+        "tie_word_embeddings": tied,
+        "text_config": {"model_type": "llama"},
+    }
+    assert sizer.load(config).count().total == LLAMA - 32_000 * 4096 + head
+
+
 def test_unknown_text_part_is_refused() -> None:
     with pytest.raises(sizer.SizerError, match="nobody_knows"):
         sizer.load({"model_type": "nobody_knows", "text_config": {"model_type": "nor_this"}})
