@@ -176,6 +176,11 @@ def test_a_file_may_say_what_each_layer_is(tmp_path: Path) -> None:
     assert changed.kv_cache(batch_size=1, seq_len=48, dtype="bf16").bytes == 2 * 64 * 2 * 4 * 16
 
 
+def test_a_layer_of_no_known_kind_is_refused() -> None:
+    with pytest.raises(sizer.SizerError, match="window_layers has 'windo'; a layer is full or window"):
+        sizer.load("llama-3-8b", window=4096, window_layers=["full"] * 31 + ["windo"])
+
+
 @pytest.mark.parametrize("values", [{"n_layer": 2, "n_layers": 3}, {"d_model": 64, "D": 64}], ids=str)
 def test_one_field_in_two_words_is_refused(values: dict[str, int]) -> None:
     model = sizer.load("gpt2-small")
