@@ -88,6 +88,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**META, "ffn_dim_multiplier": -1, "multiple_of": 256}, "ffn_dim_multiplier = -1"),
     ({"n_layer": 12, "n_head": 12, "n_embd": 768, "n_ctx": 1024}, "n_vocab"),
     ({**LLM_ANALYSIS, "model_type": "opt"}, "those of a gpt2, not of 'opt'"),
+    ({"n_layer": 2, "n_head": 2, "hidden_size_" * 6: 64}, "has no model_type"),
+    ({**LLM_ANALYSIS, "model_type": "gpt2"}, "max_seq_len is missing"),
+    ({"model_type": "gemma3", "text_config": {f"k{i}": 1 for i in range(2_001)}}, "2,001 unknown keys"),
+    (
+        {"model_type": "glm4_moe_lite", "mlp_layer_types": ["dense"]},
+        "must be a list of 47 entries, one a layer",
+    ),
+    ({"model_type": "nobody_knows", "text_config": {"hidden_size": 64}}, "no model type named"),
+    (
+        {"model_type": "encoder-decoder", "encoder": {"model_type": "t5"}, "decoder": {"model_type": "vit"}},
+        "decoder: the model type 'vit' has no causal class",
+    ),
     ({"model_type": 3}, "model_type = 3 is not the name of a model type"),
     ({"architectures": ["Nothing"]}, "has no model_type"),
     (

@@ -377,6 +377,11 @@ def test_what_changes_a_model_of_litgpt(more: dict[str, Any], difference: int) -
     assert sizer.load({**LIT, **more}).count().total == LIT_TOTAL + difference
 
 
+def test_a_layer_of_no_known_kind_is_refused() -> None:
+    with pytest.raises(sizer.SizerError, match="moe_layers has 'mo'; a layer is dense or moe"):
+        sizer.load({**LIT, **MOE}, moe_layers=["moe", "mo"])
+
+
 SMALL_GPT2 = 124_439_808
 MEGATRON_ROWS: list[tuple[str, dict[str, Any], int, str]] = [
     ("rotary", {"use_rotary_position_embeddings": True}, -1024 * 768, ""),

@@ -5,6 +5,7 @@ Layouts are those of the libraries named in the rows; `test_real_formats.py` mak
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
 from pathlib import Path
@@ -618,6 +619,27 @@ def test_zero_biases_that_gptq_adds(tmp_path: Path, with_config: bool) -> None:
     else:
         assert count.total == M * K + M
     assert "zero biases" in found.remarks[0] or "GPTQ's writer added them" in found.remarks[0]
+
+
+def test_biases_that_the_model_has_are_counted(tmp_path: Path) -> None:
+    # Qwen2's projections of queries have biases.
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "model_type": "qwen2", "architectures": []}))
+    tensors = {**gptq(4), f"{Q}.bias": ("F16", [M])}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors))
+
+    assert (found.count().total, found.remarks) == (M * K + M, [])
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path, on: bool) -> None:
+    path = safetensors(tmp_path / "m.safetensors", gptq(4))
+    (gc.enable if on else gc.disable)()
+    try:
+        assert sizer.load_checkpoint(path).count().total == M * K
+        assert gc.isenabled() == on
+    finally:
+        gc.enable()
 
 
 BUFFERS: list[tuple[str, Entry, int]] = [
