@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,6 +116,59 @@ def test_the_budget_of_a_run_is_drawn_with_the_best_sizes(sizer_cli: Run, tmp_pa
     # A budget alone is no run; Chinchilla's is the middle one of the curves.
     assert ["<!-- this run -->" in text for text in texts] == [False, True]
     assert "<!-- 5.76e+23 FLOPs -->" in texts[0]
+
+
+def safetensors(path: Path, tensors: dict[str, tuple[str, list[int], int]]) -> None:
+    """A file with that header, `name: (type, shape, bytes)`, and zeros."""
+    header, at = {}, 0
+    for name, (dtype, shape, size) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(at))
+
+
+def test_a_mask_in_a_file_is_no_parameter(sizer_cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors(
+        path,
+        {
+            "transformer.wte.weight": ("F32", [10, 4], 160),
+            "transformer.h.0.attn.c_attn.weight": ("F32", [4, 12], 192),
+            "transformer.h.0.attn.bias": ("U8", [1, 1, 8, 8], 64),
+        },
+    )
+    _, whole, _ = sizer_cli("count", str(path))
+    _, modules, _ = sizer_cli("count", str(path), "--by", "module", "--csv")
+    code, _, err = sizer_cli("count", str(path), "--lora", "r=8,target=c_attn")
+
+    assert "buffers                        64  stored and not learned" in whole
+    rows = {row["module"]: row["params"] for row in csv.DictReader(io.StringIO(modules))}
+    assert rows == {"transformer.wte": "40", "transformer.h.*.attn.c_attn": "48"}
+    assert (code, "--lora needs a model" in err) == (2, True)
+
+
+@pytest.mark.torch
+def test_a_tensor_that_is_stored_under_two_names_counts_once(sizer_cli: Run, tmp_path: Path) -> None:
+    import torch
+
+    table = torch.zeros(10, 4)
+    torch.save({"transformer.wte.weight": table, "lm_head.weight": table}, tmp_path / "model.bin")
+    _, out, _ = sizer_cli("count", str(tmp_path / "model.bin"))
+
+    assert "total                          40" in out
+    assert "tied                           40  share the storage" in out
+
+
+def test_files_that_are_missing_are_named_and_then_counted(sizer_cli: Run, tmp_path: Path) -> None:
+    names = {f"layers.{i}.weight": f"model-{i + 1:05}-of-00007.safetensors" for i in range(7)}
+    index = {"metadata": {"total_size": 70}, "weight_map": names}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    code, _, err = sizer_cli("count", str(tmp_path))
+
+    assert code == 1
+    assert err.count("missing: model-0000") == 5
+    assert "missing: 2 more files" in err
 
 
 def test_a_command_that_is_no_word(sizer_cli: Run) -> None:
