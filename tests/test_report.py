@@ -48,6 +48,8 @@ SAID = [
     ("kv-cache llama-3-8b --budget 1GiB --policy vllm", ["512  of 2,097,152 bytes, 8,192 tokens in all"]),
     ("kv-cache llama-3-8b --policy vllm --explain", ["- policy vllm: pages of block_size tokens"]),
     ("compare llama-3-8b gemma-2-2b --all", ["13 window, 13 full"]),
+    # BERT's 109,482,240 parameters in two bytes; it has no head, so no logits.
+    ("fit bert-base --on h100 --mode train --seq-len 128", ["218,964,480"]),
     # Four bytes of weight, of gradient and eight of AdamW's state for each parameter in fp32.
     ("memory gpt2-small --seq-len 64 --precision fp32 --unit B", ["weights          497,759,232 B"]),
     ("fit gpt2-small --on h100 --unit B", ["84,932,978,278 B"]),

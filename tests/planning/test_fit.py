@@ -181,6 +181,8 @@ def test_llama_cpp_puts_as_many_layers_on_the_gpu_as_fit() -> None:
         # The line through two points of a curve ends one too far.
         (lambda n: 10 - n if n < 10 else -(100**n), 15, 10 - 1),
         (lambda n: 1000 - n * n // 7, 4096, 83),
+        # From 64, where 448 are left, a line to -448 at 512 ends at 288.
+        (lambda n: 448 if n <= 64 else 1 if n < 288 else -448, 1000, 287),
     ],
 )
 def test_the_largest_number_that_leaves_something(left: Callable[[int], int], most: int, answer: int) -> None:

@@ -290,6 +290,16 @@ def test_where_no_layout_is_possible_the_answer_says_why(sizer_cli: Run, line: s
     assert "nearest" not in out
 
 
+def test_too_few_accelerators_for_the_weights_alone(sizer_cli: Run) -> None:
+    # 405,853,388,800 parameters of two bytes are 9.6 times the 79.1 GiB of an H100.
+    line = "plan llama-3.1-405b --on h100 --max-gpus 1 --for seq-len"
+    code, out, _ = sizer_cli(*line.split())
+
+    assert code == 1
+    assert out.startswith("nothing fits: llama-3.1-405b on at most 1 h100")
+    assert "weights and their states alone need 10 GPUs" in out
+
+
 def test_replicas_that_are_fixed_are_in_every_layout(sizer_cli: Run) -> None:
     _, out, _ = sizer_cli("plan", "llama-3-8b", "--on", "h100", "--gpus", "8", "--dp", "2", "--json")
     found = json.loads(out)
