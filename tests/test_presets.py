@@ -109,6 +109,10 @@ def test_a_config_json_is_read_to_the_same_model(preset: Preset) -> None:
     assert list(written)[:2] == ["model_type", "architectures"]
     assert back.count().total == model.count().total
     assert back.count().active == model.count().active
+    mine, theirs = (
+        {(t.name, t.shape, t.tied_to) for t in one.tensors() if t.kind == "param"} for one in (model, back)
+    )
+    assert mine == theirs
     assert back.unknown_keys == []
 
 

@@ -154,6 +154,29 @@ def test_github(sizer_cli: Run, team: Path) -> None:
     assert "%0Acomponents.mlp: expected 56,669,184" in line
 
 
+def test_github_marks_the_line_of_an_entry_that_is_wrong(sizer_cli: Run, team: Path) -> None:
+    (team / "sizer.toml").write_text(FILE + '\n[[model]]\npreset = "nope-7b"\nparams = 1\n')
+    code, out, _ = sizer_cli("check", "--format", "github")
+
+    assert code == 2
+    assert out.splitlines()[0].startswith("::error file=sizer.toml,line=16,title=sizer check::")
+    assert "no preset named 'nope-7b'" in out.splitlines()[0]
+
+
+def test_of_many_changed_tensors_the_first_are_shown(sizer_cli: Run, team: Path) -> None:
+    sizer_cli("check", "--update")
+    # Nothing of GPT-2 is in T5, and nothing of T5 in GPT-2: more than 30 lines.
+    (team / "small.json").write_text('{"model_type": "t5"}')
+    code, out, _ = sizer_cli("check")
+    everything = json.loads(sizer_cli("check", "--json")[1])
+
+    shown = out.split("  tensors\n")[1].split("  … and ")
+    more = int(shown[1].split(" more")[0])
+    assert code == 1
+    assert len(shown[0].splitlines()) == 30
+    assert sum(d["kind"] == "tensor" for d in everything["differences"]) == 30 + more
+
+
 def test_github_escapes(sizer_cli: Run, team: Path) -> None:
     (team / "sizer.toml").write_text('[[model]]\nname = "a,b:c%\\n::x"\npreset = "gpt2-small"\nparams = 1\n')
     line = sizer_cli("check", "--format", "github")[1].splitlines()[0]

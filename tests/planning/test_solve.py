@@ -241,6 +241,7 @@ EXACT = [
         {"d_model": 640, "n_layers": 48},
     ),
     ("gpt2-small --params 124439808 --for n_layers --tolerance 0", {"n_layers": 12}),
+    ("gpt2-small --params 124439808 --for n_layers --d-head 64 --set n_heads=12", {"n_layers": 12}),
     ("gpt2-small --params 124439808 --for n_layers --multiple d_model=256", {"n_layers": 12}),
     ("llama-3-8b --params 8030261248 --for n_layers --aspect 128:160", {"n_layers": 32}),
     # Padded, GPT-2's 50,257 tokens are 50,304: 47 rows of 768 more.

@@ -157,6 +157,20 @@ def test_more_layers_than_a_list_may_have_are_refused_one_by_one() -> None:
     assert {row["error"] for row in found[:-1]} == {None}
 
 
+def test_a_switch_without_a_model_is_an_error_of_its_rows() -> None:
+    found = rows("gpt2-small", {"dtype": ["bf16", "zz"], "seq_len": "1:9"}, ["kv_cache"])
+
+    # Keys and values of 12 layers of 768 in two bytes.
+    assert [row["kv_cache"] for row in found] == [2 * 12 * 768 * 2 * n for n in range(1, 10)] + [None] * 9
+    assert all("dtype named 'zz'" in row["error"] for row in found[9:])
+
+
+def test_a_measure_that_does_not_vary(sizer_cli: Run) -> None:
+    _, out, _ = sizer_cli("sweep", "gpt2-small", "seq_len=1:6", "--what", "params", "--csv")
+
+    assert out.splitlines()[1:] == [f"{n},124439808," for n in range(1, 7)]
+
+
 def test_many_values_of_a_switch() -> None:
     # Two and four bytes of each of GPT-2's parameters.
     found = rows("gpt2-small", {"dtype": ["bf16", "fp32"] * 130}, ["weights"])
@@ -432,6 +446,7 @@ PICTURES = [
     ("n_layers=1:64:*2", "weights", "weights (bytes)", "n_layers"),
     ("d_model=12:12000:12", "active", "active parameters", "d_model"),
     ("n_layers=1:4", "flops", "flops", "n_layers"),
+    ("n_layers=8:16:*2", "params", "parameters", "n_layers"),
     ("batch_size=1:64:*4", "kv_cache", "kv cache (bytes)", "batch_size (sequences)"),
 ]
 
