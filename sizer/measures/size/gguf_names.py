@@ -99,7 +99,20 @@ _T5 = {
     },
 }
 _BY_TYPE: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("gemma2", "gemma3_text", "olmo2", "gpt_oss", "seed_oss", "glm4_moe"), _AFTER),
+    **dict.fromkeys(
+        (
+            "gemma2",
+            "gemma3",
+            "gemma3_text",
+            "gemma4",
+            "gemma4_text",
+            "olmo2",
+            "gpt_oss",
+            "seed_oss",
+            "glm4_moe",
+        ),
+        _AFTER,
+    ),
     "qwen": {"mlp.w1": "ffn_up", "mlp.w2": "ffn_gate"},
     **dict.fromkeys(("t5", "mt5", "umt5"), _T5),
 }
@@ -157,12 +170,12 @@ def renamed(
     if found.endswith("_exps") and not dot:
         # Experts that are one tensor already, whose name says no `weight`.
         dot, last = ".", "weight"
-        if rest.startswith(("mlp.experts", "feed_forward.experts")):
+        if len(shape) == 2:
+            # DBRX keeps all experts of a layer in one matrix, and of the last [E·F, D], too.
+            shape = (config.n_experts, shape[0] // config.n_experts, shape[1])
+        if rest != "ffn.experts.mlp.w1" and rest != "ffn.experts.mlp.v1":
             # Kept [E, in, out] in the checkpoint.
             shape = (shape[0], shape[2], shape[1])
-        else:
-            count = config.n_experts
-            shape = (count, shape[0] // count, shape[1])
     if "{}" in rest:
         shape = (experts, *shape)
     return [Named(block + found + dot + last, _squeezed(shape))]
