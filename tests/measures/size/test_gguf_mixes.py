@@ -103,12 +103,22 @@ ARCHITECTURES = [
     ("deepseek-v3", "deepseek2"),
     ("olmo-2-7b", "olmo2"),
     ("gpt-oss-20b", "gpt-oss"),
+    ("gemma-4-26b-a4b-text", "gemma4"),
     ("bert-base", "bert"),
     ("t5-base", "t5"),
     ("mamba-2.8b", "mamba"),
 ]
 # What the library's table of names leaves to the converter: splits, and tensors renamed in it.
-OWN = ("gate_up_proj", "_bias", "kv_b_proj", "e_score", "embeddings_layernorm", "post_attention_layernorm")
+OWN = (
+    "mlp.experts.gate_up_proj",
+    "_bias",
+    "router.scale",
+    "router.per_expert_scale",
+    "kv_b_proj",
+    "e_score",
+    "embeddings_layernorm",
+    "post_attention_layernorm",
+)
 
 
 @pytest.mark.parametrize(("preset", "architecture"), ARCHITECTURES, ids=[row[0] for row in ARCHITECTURES])
@@ -152,6 +162,7 @@ SPLITS = [
     ("granite-3.0-3b-a800m", "blk.0.ffn_down_exps.weight", (40, 1536, 512), "GraniteMoeModel"),
     ("llama-4-scout-text", "blk.0.ffn_gate_exps.weight", (16, 8192, 5120), "Llama4Model: gate_up_proj"),
     ("llama-4-scout-text", "blk.0.ffn_down_exps.weight", (16, 5120, 8192), "Llama4Model"),
+    ("gemma-4-26b-a4b-text", "blk.0.ffn_down_exps.weight", (128, 2816, 704), "Gemma4Model: as it is"),
     ("roberta-base", "position_embd.weight", (512, 768), "RobertaModel: from behind the padding token on"),
 ]
 
