@@ -2,8 +2,9 @@
 
     python tools/transformers_classes.py
 
-Every class that a reader accepts and transformers has, from its type's own defaults, and `VARIANTS`: those
-with a switch that no published configuration of a fixture turns. Each is built on the meta device.
+Every class that a reader accepts and transformers has, from its type's own defaults, `VARIANTS`: those
+with a switch that no published configuration of a fixture turns, and `WRITTEN`. Each is built on the meta
+device.
 """
 
 from __future__ import annotations
@@ -41,6 +42,25 @@ QWEN4 = {
     "indexer_head_dim": 256,
     "indexer_budget": 64,
     "indexer_compress_ratio": 4,
+}
+GEMMA4_DRAFT = {
+    "num_centroids": 64,
+    "use_ordered_embeddings": True,
+    "text_config": {
+        "model_type": "gemma4_text",
+        "hidden_size_per_layer_input": 0,
+        "vocab_size_per_layer_input": 0,
+        "num_kv_shared_layers": 30,
+    },
+}
+HALF_ROTARY = {
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+    "full_attention": {
+        "rope_type": "linear",
+        "factor": 2.0,
+        "partial_rotary_factor": 0.5,
+        "rope_theta": 1e6,
+    },
 }
 VARIANTS: list[tuple[str, str, dict[str, Any]]] = [
     ("blt", "BltForCausalLM", {"tie_word_embeddings": True}),
@@ -122,6 +142,47 @@ VARIANTS: list[tuple[str, str, dict[str, Any]]] = [
     ("xlm", "XLMForQuestionAnswering", {}),
     ("xlnet", "XLNetForQuestionAnswering", {}),
     ("xlstm", "xLSTMForCausalLM", {"weight_mode": "fused"}),
+    ("aimv2_vision_model", "Aimv2VisionModel", {"is_native": True}),
+    ("clip_text_model", "CLIPTextModelWithProjection", {}),
+    ("gemma4_assistant", "Gemma4AssistantForCausalLM", GEMMA4_DRAFT),
+    (
+        "perceiver",
+        "PerceiverForImageClassificationConvProcessing",
+        {"num_cross_attention_heads": 1, "num_self_attention_heads": 1},
+    ),
+]
+# Configurations as a file writes them, in keys that transformers' classes turn into others.
+WRITTEN: list[tuple[str, str, dict[str, Any]]] = [
+    ("gemma3_text", "Gemma3ForCausalLM", {"rope_parameters": HALF_ROTARY}),
+    ("gemma4_text", "Gemma4ForCausalLM", {"rope_parameters": HALF_ROTARY}),
+    ("glm_moe_dsa", "GlmMoeDsaForCausalLM", {"num_hidden_layers": 4, "index_topk_pattern": "FSFS"}),
+    ("granitemoe_swa", "GraniteMoeSWAForCausalLM", {"rope_parameters": {"rope_theta": 0}}),
+    (
+        "inkling_text",
+        "InklingForCausalLM",
+        {
+            "num_hidden_layers": 6,
+            "dense_mlp_idx": 2,
+            "dense_intermediate_size": 4096,
+            "intermediate_size": 512,
+        },
+    ),
+    (
+        "kimi_linear",
+        "KimiLinearForCausalLM",
+        {
+            "num_hidden_layers": 4,
+            "linear_attn_config": {"full_attn_layers": [2, 4], "kda_layers": [1, 3]},
+        },
+    ),
+    ("mimo_v2_flash", "MiMoV2FlashForCausalLM", {"num_hidden_layers": 6, "sliding_window_size": 127}),
+    ("smollm3", "SmolLM3ForCausalLM", {"use_sliding_window": False, "sliding_window": 64}),
+    (
+        "smollm3",
+        "SmolLM3ForCausalLM",
+        {"use_sliding_window": True, "sliding_window": 64, "no_rope_layers": [1, 0] * 18},
+    ),
+    ("ultrabert", "UltrabertModel", {"num_hidden_layers": 4, "attention_windows": [None, 64, 64, None]}),
 ]
 
 
@@ -144,8 +205,13 @@ def wanted() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield from VARIANTS
 
 
-def row(model_type: str, cls: str, changes: dict[str, Any]) -> dict[str, Any] | None:
-    """One class, built; nothing where transformers has no such class, or its defaults build none."""
+def row(
+    model_type: str, cls: str, changes: dict[str, Any], *, written: bool = False
+) -> dict[str, Any] | None:
+    """One class, built; nothing where transformers has no such class, or its defaults build none.
+
+    `written`: the row has what was said, not the configuration that transformers makes of it.
+    """
     import torch
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -168,12 +234,14 @@ def row(model_type: str, cls: str, changes: dict[str, Any]) -> dict[str, Any] | 
         for path, part in module.named_modules()
         for name in part._non_persistent_buffers_set
     }
-    own = {key: value for key, value in config.to_dict().items() if key not in NOISE}
+    own = pruned({key: value for key, value in config.to_dict().items() if key not in NOISE})
     return {
         "model_type": model_type,
         "cls": cls,
         "variant": ",".join(changes) or None,
-        "config": json.loads(json.dumps(pruned({**own, "model_type": model_type}), default=str)),
+        "config": json.loads(
+            json.dumps({**(changes if written else own), "model_type": model_type}, default=str)
+        ),
         "total": sum(tensor.numel() for tensor in module.parameters()),
         "trainable": sum(tensor.numel() for tensor in module.parameters() if tensor.requires_grad),
         "params": digest_shapes(
@@ -190,7 +258,8 @@ def row(model_type: str, cls: str, changes: dict[str, Any]) -> dict[str, Any] | 
 def main() -> None:
     """Build all and write the file."""
     warnings.simplefilter("ignore")
-    rows = [found for found in (row(*one) for one in wanted()) if found]
+    built = (*(row(*one) for one in wanted()), *(row(*one, written=True) for one in WRITTEN))
+    rows = [found for found in built if found]
     with gzip.GzipFile(OUT, "wb", mtime=0) as file:
         file.write("\n".join(json.dumps(one, separators=(",", ":")) for one in rows).encode())
     print(f"{len(rows)} rows, {OUT.stat().st_size:,} bytes")

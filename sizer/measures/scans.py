@@ -1,7 +1,8 @@
 """FLOPs of what is no matrix product: convolutions, scans, states that a token updates and reads.
 
 All depend on how they are run: with padding or without, in chunks, as matrix products, or one token after
-the other. The rules here are those of the recurrence itself, the least there is.
+the other. The rules here are those of the recurrence itself, one token after the other; what is one
+number for a whole head, as its decay, is left out.
 """
 
 from __future__ import annotations

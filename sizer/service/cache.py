@@ -92,6 +92,10 @@ class Cache:
     >>> cache.put(("count", b"a=1", b"", b"", False), Kept(200, "text/plain", b"12", b""))
     >>> cache.get(("count", b"a=1", b"", b"", False)).data
     b'12'
+    >>> size = cache.size
+    >>> cache.put(("count", b"a=1", b"", b"", False), Kept(200, "text/plain", b"12", b""))
+    >>> cache.size == size
+    True
     """
 
     def __init__(self, most: int) -> None:

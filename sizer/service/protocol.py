@@ -91,9 +91,9 @@ class Bounds:
             self._late = None
 
     def _close(self) -> None:
+        # A request that had come would have stopped the timer.
         self._late = None
-        if self._waits() and not self.transport.is_closing():
-            self.transport.close()
+        self.transport.close()
 
 
 if find_spec("httptools"):

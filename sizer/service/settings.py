@@ -51,10 +51,7 @@ class Settings:
 
 def from_environment() -> Settings:
     """The settings that `sizer serve` left for its workers, or the usual ones."""
-    text = os.environ.get(VARIABLE)
-    if not text:
-        return Settings()
-    values = json.loads(text)
+    values = json.loads(os.environ.get(VARIABLE) or "{}")
     return Settings(**{**values, "cors_origins": tuple(values.get("cors_origins", ()))})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import sizer
+from sizer.core.pattern import Pattern
 
 # model type, class or none, what the file says, what the sentence has.
 ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
@@ -117,6 +118,35 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("kimi_k25_own", None, {"vision_config": {"merge_kernel_size": 2}}, "is not a height and a width"),
     ("deepseek_ocr2", None, {"vision_config": {"sam_config": {"downsample_channels": 3}}}, "of two widths"),
     ("muse_spark_audio", None, {"depths": [1]}, "do not list as many stages"),
+    ("dpr", "DPRPretrainedQuestionEncoder", {}, "no class named 'DPRPretrainedQuestionEncoder'"),
+    ("splinter", None, {"architectures": ["SplinterForCausalLM"]}, "no class named 'SplinterForCausalLM'"),
+    ("resnet", None, {"architectures": ["ResNetForMaskedLM"]}, "no class named 'ResNetForMaskedLM'"),
+    ("vit", None, {"architectures": ["ViTForCausalLM"]}, "no class named 'ViTForCausalLM'"),
+    ("qwen3_5", None, {"architectures": ["Qwen3_5TextLayer"]}, "the language model alone is known"),
+    ("wav2vec2", "Wav2Vec2ForXVector", {}, "no class named 'Wav2Vec2ForXVector'"),
+    ("wav2vec2", None, {"conv_dim": [1]}, "conv_dim lists 1 layers and conv_kernel 7"),
+    ("smollm3", None, {"no_rope_layers": "all"}, "no_rope_layers = 'all' is not a list of numbers"),
+    ("smollm3", None, {"no_rope_layers": [1]}, "no_rope_layers lists 1 layers of num_hidden_layers = 36"),
+    ("gemma4_text", None, {"per_layer_config": {"0": {"head_dim": 3}}}, "only full layers, all alike"),
+    ("dots3_note_text", None, {"per_layer_config": {"0": {"qk_nope_head_dim": 3}}}, "different sizes"),
+    (
+        "qwen4_exp_text",
+        None,
+        {"ple_layer_ids": [1], "ngram_vocab_size_base": 10**11},
+        "tables of n-grams are too large",
+    ),
+    (
+        "qwen4_exp_text",
+        None,
+        {
+            "split_ngram_parts": 0,
+            "ple_layer_ids": [1],
+            "ngram_vocab_size_base": 1000,
+            "layer_types": ["linear_attention"] * 4,
+            "num_hidden_layers": 4,
+        },
+        "ngram_shards = 0",
+    ),
 ]
 
 
@@ -151,3 +181,8 @@ def test_a_list_for_another_number_of_layers() -> None:
     model = sizer.load({"model_type": "gemma3_text"})
     with pytest.raises(sizer.SizerError, match="n_layers"):
         model.with_values(n_layers=4, pattern=["window"] * 3)
+    smollm = sizer.load({"model_type": "smollm3", "use_sliding_window": True, "sliding_window": 64})
+    with pytest.raises(sizer.SizerError, match="window_layers lists 3 layers and n_layers = 4"):
+        smollm.with_values(n_layers=4, window_layers=Pattern(("window", "full", "full")))
+    with pytest.raises(sizer.SizerError, match="n_layers = 4, and the kinds of 3 layers are listed"):
+        sizer.load({"model_type": "lfm2"}).with_values(n_layers=4, layers=Pattern(("conv",) * 3))

@@ -17,6 +17,7 @@ from sizer.report.flops import report as flops_report
 
 GPT2, LLAMA, MAMBA = (sizer.load(name) for name in ("gpt2-small", "llama-3-8b", "mamba-130m"))
 RESNET = sizer.load({"model_type": "resnet"})
+NARROW = sizer.load("llama-3-8b", n_kv_heads=2, d_head=5)
 
 
 def test_weights_of_half_a_byte() -> None:
@@ -165,6 +166,25 @@ def test_the_notes_say_what_was_assumed_of_a_step() -> None:
     assert chunks.peak_bytes < GPT2.memory(seq_len=2048).peak_bytes
 
 
+def test_a_rule_of_layers_needs_layers(sizer_cli: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = sizer_cli("flops", "resnet-18", "--rule", "megatron")
+
+    assert (code, out) == (2, "")
+    assert "megatron rule needs layers, a width and a vocabulary, which resnet-18 lacks" in err
+
+
+def test_shampoo_keeps_a_square_a_side() -> None:
+    """Gupta et al. 2018, algorithm 1: L of m·m and R of n·n a matrix, here in fp32; a vector its diagonal."""
+    model = sizer.load("gpt2-small", n_layers=1, d_model=48, n_heads=3, vocab_size=100, n_ctx=16)
+    # c_attn, c_proj, c_fc, c_proj of the MLP, the embedding and the positions.
+    sides = ((48, 144), (48, 48), (48, 192), (192, 48), (100, 48), (16, 48))
+    # Norms of two vectors each, and the biases.
+    vectors = 3 * 2 * 48 + 144 + 48 + 192 + 48
+
+    found = model.memory(seq_len=8, optimizer="shampoo", precision="fp32")
+    assert found.optimizer_bytes == 4 * (sum(m * m + n * n for m, n in sides) + vectors)
+
+
 def test_chunks_of_letters_are_chunks_of_numbers() -> None:
     run = settings(batch_size=2, seq_len=64, loss_chunks=4)
     values = {**GPT2.symbolic[1], "B": 2, "T": 64}
@@ -189,6 +209,15 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: published(GPT2, "korthikani"), "no published formula named 'korthikani'; did you mean"),
     (lambda: published(RESNET, "korthikanti"), "the formula is of transformer layers, and there are none"),
     (lambda: published(RESNET, "megatron"), "the formula is of transformer layers, and there are none"),
+    (
+        lambda: published(GPT2, "korthikanti", checkpointing="matmuls"),
+        "no policy that keeps matrix products; take selective or full",
+    ),
+    (
+        lambda: NARROW.shards("megatron", tp=4).of(0),
+        "tp = 4 does not divide the 10 rows of n_kv_heads = 2 heads",
+    ),
+    (lambda: LLAMA.flops(1, 8, lora="r=8,target=c_attn"), "c_attn"),
     (lambda: GPT2.memory(seq_len=9, offload="activations"), "add --checkpointing full or selective"),
     (lambda: GPT2.memory(seq_len=9, offload="weights"), "no thing to offload named 'weights'"),
     (lambda: GPT2.memory(seq_len=9, loss_chunks=0), "loss_chunks = 0 is not a number from 1 to 1024"),

@@ -56,6 +56,13 @@ def test_more_models_than_are_read() -> None:
     assert b"101 models; at most 100" in bytes(found.text)
 
 
+def test_a_colon_before_no_override_is_of_the_name() -> None:
+    found = answers.answer("compare", "", "application/json", b'{"models": ["gpt2:latest", "gpt2"]}')
+
+    assert found.status == 404
+    assert b"no preset named 'gpt2:latest'" in bytes(found.text)
+
+
 def test_more_lines_than_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MAX_LINES", 20)
     found = answers.answer("tensors", "model=gpt2-small&expand=true", "", b"")

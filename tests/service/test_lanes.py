@@ -77,13 +77,16 @@ def test_who_leaves_in_the_moment_of_its_turn(leaves_first: bool) -> None:
     assert asyncio.run(run()) == 200
 
 
-def test_who_leaves_while_a_calculator_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", [0, 0.1])
+def test_who_leaves_while_a_calculator_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after: float
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     async def run() -> int:
         async with lane() as one:
             asked = asyncio.create_task(one.answer(job()))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(after)
             assert len(list(tmp_path.iterdir())) == 1
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):

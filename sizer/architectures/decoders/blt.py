@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide, round_up
+from sizer.core.dims import Dim, round_up
 from sizer.core.layers import attention_core, embedding, gated_mlp, linear, rms_norm
 from sizer.core.tree import Axis, Leaf, Module, Param, heads_axis
 
@@ -107,11 +107,8 @@ class BltConfig(Config):
     def __post_init__(self) -> None:
         check_sizes(self)
         for stack in STACKS:
-            d_model, n_heads = getattr(self, f"{stack}_d_model"), getattr(self, f"{stack}_n_heads")
-            self.derive(**{f"{stack}_n_kv_heads": n_heads})
-            if getattr(self, f"{stack}_d_head") is None:
-                names = f"{stack}_d_model / {stack}_n_heads"
-                self.derive(**{f"{stack}_d_head": divide(d_model, n_heads, names=names)})
+            self.derive(**{f"{stack}_n_kv_heads": getattr(self, f"{stack}_n_heads")})
+            self.derive_quotient(f"{stack}_d_head", f"{stack}_d_model", f"{stack}_n_heads")
             d_head = getattr(self, f"{stack}_d_head")
             self.derive(**{f"{stack}_d_rotary": round_up(d_head, 2) if isinstance(d_head, int) else d_head})
 

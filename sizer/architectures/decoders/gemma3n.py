@@ -78,8 +78,7 @@ class Gemma3nConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_rotary is None:
-            self.derive(d_rotary=round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head)
+        self.derive(d_rotary=round_up(self.d_head, 2) if isinstance(self.d_head, int) else self.d_head)
         if (self.d_ff is None) == (self.layers_d_ff is None):
             raise InvalidConfig("give either d_ff or layers_d_ff")
 

@@ -38,8 +38,7 @@ class YuanConfig(DecoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.d_half is None:
-            self.derive(d_half=divide(self.d_model, 2, names="d_model / 2"))
+        self.derive(d_half=divide(self.d_model, 2, names="d_model / 2"))
 
 
 def yuan(c: YuanConfig) -> Module:

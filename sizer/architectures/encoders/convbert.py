@@ -41,9 +41,7 @@ class ConvBertConfig(BertConfig):
     }
 
     def __post_init__(self) -> None:
-        if self.d_head is None:
-            halves = 2 * self.n_heads
-            self.derive(d_head=divide(self.d_model, halves, names="d_model / 2·n_heads"))
+        self.derive(d_head=divide(self.d_model, 2 * self.n_heads, names="d_model / 2·n_heads"))
         super().__post_init__()
         if self.n_groups is not None:
             self.derive(d_group=divide(self.d_model, self.n_groups, names="d_model / n_groups"))

@@ -80,11 +80,9 @@ class DeepseekV4Config(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_output_group is None:
-            width = self.n_heads * self.d_head
-            group = divide(width, self.n_output_groups, names="n_heads·d_head / n_output_groups")
-            self.derive(d_output_group=group)
+        width = self.n_heads * self.d_head
         self.derive(
+            d_output_group=divide(width, self.n_output_groups, names="n_heads·d_head / n_output_groups"),
             heavy_per_token=share_of_a_token(self.d_head, self.heavy_rate),
             sparse_per_token=share_of_a_token(self.d_head, self.sparse_rate),
             index_per_token=share_of_a_token(self.d_index, self.sparse_rate),

@@ -62,9 +62,8 @@ class ZayaConfig(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_half_value is None:
-            width = self.n_kv_heads * self.d_head
-            self.derive(d_half_value=divide(width, 2, names="n_kv_heads·d_head / 2"))
+        width = self.n_kv_heads * self.d_head
+        self.derive(d_half_value=divide(width, 2, names="n_kv_heads·d_head / 2"))
 
 
 def zaya(c: ZayaConfig) -> Module:

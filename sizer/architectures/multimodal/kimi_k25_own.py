@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.parts import Part, part_of
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, layer_norm, linear, mlp
 from sizer.core.tree import Axis, Buffer, Leaf, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig
@@ -64,10 +64,7 @@ class KimiK25Config(Config):
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.d_image_head is None:
-            self.derive(
-                d_image_head=divide(self.d_image, self.n_image_heads, names="d_image / n_image_heads")
-            )
+        self.derive_quotient("d_image_head", "d_image", "n_image_heads")
 
 
 def kimi_k25(c: KimiK25Config) -> Module:

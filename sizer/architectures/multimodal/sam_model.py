@@ -87,8 +87,7 @@ class SamConfig(Config):
             "d_mask_quarter": (self.d_mask, 4, "d_mask / 4"),
         }
         for name, (over, under, names) in quotients.items():
-            if getattr(self, name) is None:
-                self.derive(**{name: divide(over, under, names=names)})
+            self.derive(**{name: divide(over, under, names=names)})
 
 
 def sam(c: SamConfig) -> Module:

@@ -95,12 +95,19 @@ def tensors(
     return found, unknown
 
 
+def _stack(name: str) -> str:
+    """What stands before the number of a block."""
+    return name.partition("{}")[0]
+
+
 def _converted(model: Model, rows: Sequence[Row]) -> tuple[list[tuple[int, Named, str]], list[str]]:
     """Layer, name and shape, component of each tensor, by layer and name."""
     model_type = str((model.hf_config or {}).get("model_type") or model.architecture)
     found: list[tuple[int, Named, str]] = []
     unknown: list[str] = []
     transposed = outputs_first(rows)
+    # A file has one stack of blocks; those of a tower are in another file, and keep their names here.
+    stacks = [_stack(row.name) for row in sorted(rows, key=lambda row: row.stream != "") if row.frames]
     for row in rows:
         shape = shape_of(row)
         if row.name in transposed:
@@ -109,6 +116,8 @@ def _converted(model: Model, rows: Sequence[Row]) -> tuple[list[tuple[int, Named
         frames = [(frame.indices or ())[: 1 if frame.shared else None] for frame in row.frames]
         joined = prod(map(len, frames[1:]))
         answer = renamed(row.name, shape, joined, model_type, model.config)
+        if answer and answer[0].name.startswith("blk.") and _stack(row.name) != stacks[0]:
+            answer = None
         if answer is None:
             unknown.append(row.name)
             names = [name_at(row.name, indices) for indices in cartesian(*frames)]

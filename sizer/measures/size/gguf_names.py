@@ -54,7 +54,7 @@ _BLOCK = {
     "ffn_down": "mlp.down_proj mlp.c_proj mlp.fc2 mlp.fc_out mlp.dense_4h_to_h output.dense ffn.down_proj "
     "feed_forward.down_proj feed_forward.w2",
     "ffn_gate_inp": "mlp.gate block_sparse_moe.gate block_sparse_moe.router.layer mlp.router "
-    "ffn.router.layer feed_forward.router",
+    "ffn.router.layer feed_forward.router router.proj",
     "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
     "ffn_gate_shexp": "mlp.shared_expert.gate_proj mlp.shared_experts.gate_proj "
     "feed_forward.shared_expert.gate_proj",
@@ -66,8 +66,13 @@ _BLOCK = {
     "ffn_up_exps": "mlp.experts.{}.up_proj block_sparse_moe.experts.{}.w3 ffn.experts.mlp.v1 "
     "feed_forward.experts.{}.up_proj",
     "ffn_down_exps": "mlp.experts.{}.down_proj block_sparse_moe.experts.{}.w2 ffn.experts.mlp.w2 "
-    "mlp.experts.down_proj block_sparse_moe.output_linear feed_forward.experts.down_proj "
+    "mlp.experts.down_proj experts.down_proj block_sparse_moe.output_linear feed_forward.experts.down_proj "
     "feed_forward.experts.{}.down_proj",
+    "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+    "post_ffw_norm_1": "post_feedforward_layernorm_1",
+    "post_ffw_norm_2": "post_feedforward_layernorm_2",
+    "layer_output_scale": "layer_scalar",
+    "ffn_gate_up_exps": "experts.gate_up_proj",
     "ssm_in": "mixer.in_proj mamba.in_proj",
     "ssm_conv1d": "mixer.conv1d mamba.conv1d",
     "ssm_x": "mixer.x_proj mamba.x_proj",
@@ -99,7 +104,20 @@ _T5 = {
     },
 }
 _BY_TYPE: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("gemma2", "gemma3_text", "olmo2", "gpt_oss", "seed_oss", "glm4_moe"), _AFTER),
+    **dict.fromkeys(
+        (
+            "gemma2",
+            "gemma3",
+            "gemma3_text",
+            "gemma4",
+            "gemma4_text",
+            "olmo2",
+            "gpt_oss",
+            "seed_oss",
+            "glm4_moe",
+        ),
+        _AFTER,
+    ),
     "qwen": {"mlp.w1": "ffn_up", "mlp.w2": "ffn_gate"},
     **dict.fromkeys(("t5", "mt5", "umt5"), _T5),
 }
@@ -157,12 +175,12 @@ def renamed(
     if found.endswith("_exps") and not dot:
         # Experts that are one tensor already, whose name says no `weight`.
         dot, last = ".", "weight"
-        if rest.startswith(("mlp.experts", "feed_forward.experts")):
+        if len(shape) == 2:
+            # DBRX keeps all experts of a layer in one matrix, and of the last [E·F, D], too.
+            shape = (config.n_experts, shape[0] // config.n_experts, shape[1])
+        if rest.startswith(("mlp.experts", "feed_forward.experts")) or rest == "ffn.experts.mlp.w2":
             # Kept [E, in, out] in the checkpoint.
             shape = (shape[0], shape[2], shape[1])
-        else:
-            count = config.n_experts
-            shape = (count, shape[0] // count, shape[1])
     if "{}" in rest:
         shape = (experts, *shape)
     return [Named(block + found + dot + last, _squeezed(shape))]

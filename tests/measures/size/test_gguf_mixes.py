@@ -103,12 +103,22 @@ ARCHITECTURES = [
     ("deepseek-v3", "deepseek2"),
     ("olmo-2-7b", "olmo2"),
     ("gpt-oss-20b", "gpt-oss"),
+    ("gemma-4-26b-a4b-text", "gemma4"),
     ("bert-base", "bert"),
     ("t5-base", "t5"),
     ("mamba-2.8b", "mamba"),
 ]
 # What the library's table of names leaves to the converter: splits, and tensors renamed in it.
-OWN = ("gate_up_proj", "_bias", "kv_b_proj", "e_score", "embeddings_layernorm", "post_attention_layernorm")
+OWN = (
+    "mlp.experts.gate_up_proj",
+    "_bias",
+    "router.scale",
+    "router.per_expert_scale",
+    "kv_b_proj",
+    "e_score",
+    "embeddings_layernorm",
+    "post_attention_layernorm",
+)
 
 
 @pytest.mark.parametrize(("preset", "architecture"), ARCHITECTURES, ids=[row[0] for row in ARCHITECTURES])
@@ -136,6 +146,80 @@ def test_names_are_those_of_the_gguf_library(preset: str, architecture: str) -> 
         ]
         compared += 1
     assert compared > 5
+
+
+# What llama.cpp's convert_hf_to_gguf.py makes of tensors that hold several: preset, tensor, shape, class.
+SPLITS = [
+    ("baichuan2-7b", "blk.0.attn_v.weight", (4096, 4096), "BaichuanModel: W_pack in three"),
+    ("internlm2-20b", "blk.0.attn_q.weight", (48 * 128, 6144), "InternLM2Model: wqkv"),
+    ("internlm2-20b", "blk.0.attn_k.weight", (8 * 128, 6144), "InternLM2Model: wqkv"),
+    ("dbrx-132b", "blk.0.ffn_gate_exps.weight", (16, 10752, 6144), "DbrxModel: w1 as it is"),
+    ("dbrx-132b", "blk.0.ffn_down_exps.weight", (16, 6144, 10752), "DbrxModel: w2 transposed"),
+    ("gpt-oss-20b", "blk.0.ffn_up_exps.weight", (32, 2880, 2880), "GptOssModel: gate_up_proj in two"),
+    ("gpt-oss-20b", "blk.0.ffn_gate_exps.bias", (32, 2880), "GptOssModel: gate_up_proj_bias in two"),
+    ("gpt-oss-20b", "blk.0.ffn_down_exps.bias", (32, 2880), "GptOssModel"),
+    ("granite-3.0-3b-a800m", "blk.0.ffn_up_exps.weight", (40, 512, 1536), "GraniteMoeModel: input_linear"),
+    ("granite-3.0-3b-a800m", "blk.0.ffn_down_exps.weight", (40, 1536, 512), "GraniteMoeModel"),
+    ("llama-4-scout-text", "blk.0.ffn_gate_exps.weight", (16, 8192, 5120), "Llama4Model: gate_up_proj"),
+    ("llama-4-scout-text", "blk.0.ffn_down_exps.weight", (16, 5120, 8192), "Llama4Model"),
+    ("gemma-4-26b-a4b-text", "blk.0.ffn_down_exps.weight", (128, 2816, 704), "Gemma4Model: as it is"),
+    ("roberta-base", "position_embd.weight", (512, 768), "RobertaModel: from behind the padding token on"),
+]
+
+
+@pytest.mark.parametrize(
+    ("preset", "name", "shape", "source"), SPLITS, ids=[f"{r[0]}-{r[1]}" for r in SPLITS]
+)
+def test_tensors_that_the_converter_takes_apart(
+    preset: str, name: str, shape: tuple[int, ...], source: str
+) -> None:
+    found = sizer.load(preset).size(quant="fp16", container="gguf")
+
+    assert {t.name: t.shape for t in found.tensors()}[name] == shape, source
+
+
+@pytest.mark.parametrize(
+    ("preset", "queries"),
+    [
+        ("llama-4-scout", (40 * 128, 5120)),
+        ("gemma-3-4b", (8 * 256, 2560)),
+        ("qwen2.5-vl-7b", (28 * 128, 3584)),
+        ("clip-vit-base-patch32", (512, 512)),
+    ],
+)
+def test_no_two_tensors_of_a_file_have_one_name(preset: str, queries: tuple[int, int]) -> None:
+    """The blocks are those of the text: llama.cpp has the towers in a file of their own."""
+    found = sizer.load(preset).size(quant="fp16", container="gguf")
+    shapes = {t.name: t.shape for t in found.tensors()}
+
+    assert len(shapes) == len(list(found.tensors()))
+    assert shapes["blk.0.attn_q.weight"] == queries
+    assert found.label == "estimate"
+
+
+def test_gpt_oss_as_it_is_published() -> None:
+    # huggingface.co/bartowski/openai_gpt-oss-20b-GGUF, README: 12.1GB.
+    found = sizer.load("gpt-oss-20b").size(quant="mxfp4_moe", container="gguf")
+    experts = [t for t in found.tensors() if t.name.endswith("_exps.weight")]
+
+    assert round(found.data_bytes / 1e9, 1) == 12.1
+    # Blocks of 32 in 17 bytes; 24 layers of 32 experts of three matrices.
+    assert sum(t.bytes for t in experts) == 24 * 32 * 3 * 2880 * 2880 // 32 * 17
+    assert {t.dtype for t in experts} == {"mxfp4"}
+
+
+def test_factors_of_scaled_positions_are_stored() -> None:
+    # convert_hf_to_gguf.py, LlamaModel.generate_extra_tensors: a factor of fp32 for each pair.
+    scaled = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+    config = {"model_type": "llama", "head_dim": 128}
+    plain, found = (
+        sizer.load(values).size(quant="fp16", container="gguf")
+        for values in (config, {**config, "rope_scaling": scaled})
+    )
+    added = [t for t in found.tensors() if t.name == "rope_freqs.weight"]
+
+    assert [(t.shape, t.dtype) for t in added] == [((64,), "fp32")]
+    assert found.data_bytes - plain.data_bytes == 64 * 4
 
 
 def test_types_of_ggml_have_the_sizes_of_the_library() -> None:

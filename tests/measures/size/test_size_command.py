@@ -46,6 +46,8 @@ def test_one_number_and_one_tensor_a_line(sizer_cli: Run) -> None:
     assert len(records) == 148 + 12 * 4 * 3
 
 
+# A width that is no multiple of 32.
+NARROW = ["--set", "d_model=4100", "--set", "n_heads=41", "--set", "n_kv_heads=1"]
 BAD = [
     (["--quant", "nf5"], ["no format named 'nf5'", "'nf4'"]),
     (["--quant", "q4_k_x"], ["'q4_k_m'"]),
@@ -73,6 +75,10 @@ BAD = [
     (["--quant", "nf4", "--skip", "q_prj"], ["no module named 'q_prj'", "'q_proj'"]),
     (["--quant", "q4_k_m", "--skip", "attn_z"], ["no tensor of the file named 'attn_z'"]),
     (["--unit", "parsec"], ["no unit named 'parsec'"]),
+    (["--quant", "nf4", "--group-size", "100"], ["group size = 100 is no block size of bitsandbytes"]),
+    ([*NARROW, "--quant", "mxfp4"], ["q_proj [4100, 4100]: MXFP4 needs inputs in whole blocks of 32"]),
+    ([*NARROW, "--quant", "hqq"], ["HQQ needs a multiple of 64 weights"]),
+    ([*NARROW, "--quant", "nf4-torchao"], ["torchao's nf4 needs weights in whole blocks of 16,384"]),
 ]
 
 

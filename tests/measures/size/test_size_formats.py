@@ -111,6 +111,34 @@ def test_nf4_of_llama_3_1_8b() -> None:
     assert sums == {"bf16": 2 * 1_050_939_392, "uint8": 3_489_660_928}
 
 
+def test_blocks_of_bitsandbytes_of_another_size() -> None:
+    """A scale of four bytes for 128 weights instead of 64; in the state of each matrix, a letter more."""
+    model = sizer.load("llama-3-8b")
+    # 32 layers of four matrices of attention and three of the MLP.
+    weights = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+    usual, found = model.size(quant="nf4"), model.size(quant="nf4", group_size=128)
+
+    assert usual.data_bytes - found.data_bytes == weights // 64 * 4 - weights // 128 * 4 - 32 * 7
+
+
+@pytest.mark.parametrize("most", [1, 3_000, 20_000, 70_000, 10**9])
+@pytest.mark.parametrize("tie", [False, True])
+def test_shards_are_those_of_the_hub(most: int, tie: bool) -> None:
+    """Also where one tensor is larger than a file may be, and where the last is."""
+    hub = pytest.importorskip("huggingface_hub")
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 4}
+    config = {**sizes, "num_hidden_layers": 3, "vocab_size": 500, "tie_word_embeddings": tie}
+    module = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config)).bfloat16()
+    stored = {name: t for name, t in module.state_dict().items() if not (tie and name == "lm_head.weight")}
+    theirs = hub.split_torch_state_dict_into_shards(stored, max_shard_size=most)
+    found = sizer.load({"model_type": "llama", **config}).size(dtype="bf16", max_shard_size=most)
+
+    assert [file.data_bytes for file in found.files] == [
+        sum(stored[name].nbytes for name in names) for names in theirs.filename_to_tensors.values()
+    ]
+
+
 def test_mxfp4_of_gpt_oss_20b() -> None:
     # huggingface/huggingface.js PR #2323: 1,804,459,584 bf16, 9,555,148,800 + 597,196,800 bytes.
     found = sizer.load("gpt-oss-20b").size(quant="mxfp4")
