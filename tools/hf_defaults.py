@@ -29,12 +29,12 @@ from sizer.sources.model_types import ending_of  # noqa: E402
 
 OUT = ROOT / "presets" / "huggingface" / "model_types.jsonl"
 
-# Keys that never change the size of a model: kept by name, so that they are known and ignored.
+# Keys that never change the size of a model or of its step: kept by name, so that they are known and ignored.
 NO_SIZE = re.compile(
     r"(_token_ids?|_token_index|_token|dropout\w*|_eps|_epsilon|_std|_init|_scale|_momentum|_coef|_weight)$"
     r"|^(initializer\w*|use_cache|return_dict|transformers_version|architectures|dtype|id2label"
     r"|label2id|problem_type|rope_\w+|output_(?!embedding)\w+|eps|is_decoder_only|max_length|init_\w+|time_step_\w+)$"
-    r"|(drop_?path|layerdrop|jitter|temperature|softcapping|multiplier|_loss|loss_)"
+    r"|(drop_?path|layerdrop|jitter|temperature|router_logit_softcapping|multiplier|_loss|loss_)"
 )
 
 # Keys that look like those and do.

@@ -121,13 +121,19 @@ class Op(Record):
 
     `kind` names the rule by which a measure reads `sizes`; see `sizer.measures.flops`.
     `traits` are switches of the op, where its reference computes it in a way of its own:
-    "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32),
-    "causal" (a token sees those before it), "laid_by_head" (the result is not copied token by token),
-    "pairs" (positions turn neighbours, not the halves of a head), "repeats" (transformers keeps keys and
-    values once for each query head). Of a router: "normalized" (the weights of a token's experts sum to
-    one), "chosen_first" (a softmax over those that were chosen alone), "cast" (they are brought to the type
-    of the scores), "fp32" (kept and run in fp32), "made_last" (the module makes the router after the
-    experts).
+    "rotary" (positions turn queries and keys), "fp32_softmax" (the scores are brought to fp32), "causal"
+    (a token sees those before it), "laid_by_head" (the result is not copied token by token), "pairs"
+    (positions turn neighbours, not the halves of a head), "parted" (they turn the first part of a head,
+    and the rest is put beside it, "parts_named" where the code names the parts meanwhile),
+    "turned_in_turn" (queries wholly before keys), "turned_in_fp32", "turned_by_kind" (by angles of the
+    kind of layer), "fp32_angles" (angles are not brought to the model's type), "angles_again" (each layer
+    repeats them), "late_norms" (norms after all three projections, "norms_by_head" with heads as the
+    outer axis), "sliced" (one projection is cut by three slices), "capped" (scores have a soft cap),
+    "full_mask" (the mask of all tokens is made, though no layer may need it), "repeats" (transformers
+    keeps keys and values once for each query head). Of a router: "normalized" (the weights of a token's
+    experts sum to one), "chosen_first" (a softmax over those that were chosen alone), "cast" (they are
+    brought to the type of the scores), "fp32" (kept and run in fp32), "made_last" (the module makes the
+    router after the experts). Of a head: "made_first" (the module makes it before the body).
     """
 
     __slots__ = ("component", "kind", "name", "sizes", "traits")
@@ -203,12 +209,16 @@ class Module(Record):
     `uses`: a forward pass runs it that often, on the same tensors.
     `kind`: what it computes ("linear", "layer_norm", …), where a measure needs to know.
     `stream`: the sequence it runs over, where a model has more than one ("encoder").
-    `flow`: how values pass through its children, where not from each to the next: "residual" (what
-    goes in is added to what comes out), "attention" (all projections read what goes in), "latent"
-    (queries, and keys and values from one latent), "gated" (gate and up read it), "experts" (a router
-    sends each token to some), "relative" (attention with a bias by distance), "widened" (an MLP whose
-    last matrix is given its own type), "block" (a repeated module whose parts all say theirs). What a
-    training step keeps follows from it; a tree that does not say it still counts.
+    `flow`: how values pass through its children, where not from each to the next: "residual" (what goes
+    in is added to what comes out; "residual_after" where the norm follows the sum, "residual_held" and
+    "residual_named" where the block still names what its part gave, "residual_scaled" where a multiple is
+    added), "parallel" (attention and an MLP read one norm; "parallel_after" where the stream is added to
+    their sum), "embeddings" ("embeddings_counted" where places are counted in each sequence), "attention"
+    (all projections read what goes in), "latent" (queries, and keys and values from one latent), "gated"
+    (gate and up read it), "experts" (a router sends each token to some), "relative" (attention with a
+    bias by distance), "widened" (an MLP whose last matrix is given its own type), "block" (a repeated
+    module whose parts all say theirs). What a training step keeps follows from it; a tree that does not
+    say it still counts.
     """
 
     __slots__ = (

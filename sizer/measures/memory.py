@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 # Model types whose step was measured, op by op; others follow the same rules, unmeasured.
 MEASURED = (
     *("gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "t5"),
-    *("arcee", "granite", "seed_oss", "starcoder2", "jais2", "ministral"),
+    *("roberta", "xlm-roberta", "mt5"),
+    *("arcee", "granite", "seed_oss", "smollm3", "starcoder2", "jais2", "ministral"),
+    *("gemma", "gemma2", "gemma3_text", "olmo2", "olmo3", "glm", "glm4", "cohere", "cohere2"),
+    *("phi", "phi3", "stablelm"),
     *("mixtral", "deepseek_v3", "qwen3_moe", "olmoe", "mellum"),
 )
 # What a configuration without a model type must have to be one of them.
@@ -195,15 +198,15 @@ def measured(model: Model, settings: Settings) -> bool:
     # Experts in turn depend on how the router spreads the tokens.
     if settings.experts == "loop" or (settings.experts == "batched_mm" and settings.precision == "autocast"):
         return False
-    if hasattr(c, "d_head") and getattr(c, "d_rotary", c.d_head) != c.d_head:
+    traits = c.ways.core if hasattr(c, "ways") else ()
+    # Part of a head is turned by those alone whose code cuts it; no kernel caps the scores.
+    partial = hasattr(c, "d_head") and getattr(c, "d_rotary", c.d_head) != c.d_head
+    if (partial and "parted" not in traits) or ("capped" in traits and settings.attention != "eager"):
         return False
     if model.hf_config is not None:
-        model_type = model.hf_config.get("model_type")
-        # Where every layer has a window, Qwen makes the mask of layers without one all the same.
-        windows = getattr(c, "window", None) is not None and getattr(c, "window_layers", None) is None
-        if windows and settings.attention == "eager" and model_type in ("qwen2", "qwen3"):
-            return False
-        return model_type in MEASURED
+        # A decoder that is run as an encoder sees all tokens, under masks of its own.
+        both_ways = model.hf_config.get("use_bidirectional_attention")
+        return model.hf_config.get("model_type") in MEASURED and not both_ways
     usual = all(getattr(c, name, value) == value for name, value in USUAL.items())
     return model.architecture in MEASURED and usual
 

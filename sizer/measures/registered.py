@@ -34,17 +34,20 @@ class _Part:
 
     def _made(self) -> list[str]:
         names = list(self.parts)
-        if "o_proj" in self.parts:
+        if any(self._has(name, "made_first") for name in names):
+            names.sort(key=lambda name: not self._has(name, "made_first"))
+        elif "o_proj" in self.parts:
             names.sort(key=lambda name: 2 if name in QUERY_KEY_NORMS else name == "qkv_proj")
-        elif "experts" in self.parts and self._router_is_last():
+        elif "experts" in self.parts and self._has("gate", "made_last"):
             names.sort(key=lambda name: name != "experts")
         elif any(self._is_late_norm(name) for name in names):
             names.sort(key=lambda name: self._is_late_norm(name) * (2 - (name in FIRST_NORMS)))
         return names
 
-    def _router_is_last(self) -> bool:
-        rows = self.parts["gate"].own if "gate" in self.parts else ()
-        return any(isinstance(row.leaf, Op) and "made_last" in row.leaf.traits for row in rows)
+    def _has(self, name: str, trait: str) -> bool:
+        """Whether an op of a part's own has a trait."""
+        rows = self.parts[name].own if name in self.parts else ()
+        return any(isinstance(row.leaf, Op) and trait in row.leaf.traits for row in rows)
 
     def _is_late_norm(self, name: str) -> bool:
         """Whether it is a norm of a block as LLaMA's and its descendants' make them."""
@@ -65,4 +68,14 @@ def registered(rows: Sequence[Row]) -> list[Row]:
         for step in path:
             part = part.parts.setdefault(step, _Part())
         part.own.append(row)
-    return list(root.rows())
+    return _under_first_names(list(root.rows()))
+
+
+def _under_first_names(rows: list[Row]) -> list[Row]:
+    """A tensor of several names stands where the first of them is made."""
+    places = {row.name: place for place, row in enumerate(rows)}
+    for place, row in enumerate(rows):
+        other = places.get(getattr(row.leaf, "tied_to", None) or "")
+        if other is not None and other > place:
+            rows[place], rows[other] = rows[other], row
+    return rows

@@ -60,7 +60,7 @@ def standing(
     }
     for row in ordered:
         leaf = row.leaf
-        buffers = buffers + buffer_bytes(row)
+        buffers = buffers + buffer_bytes(row, width)
         if not isinstance(leaf, Param) or leaf.tied_to is not None:
             continue
         # Some routers are kept in fp32.
@@ -89,11 +89,16 @@ def standing(
     return Standing(weights + added, buffers, gradients, state, trained, added)
 
 
-def buffer_bytes(row: Row) -> Dim:
-    """Bytes of a row of buffers in memory; places and types are whole numbers of 64 bits."""
+def buffer_bytes(row: Row, width: int = BUFFER_BYTES) -> Dim:
+    """Bytes of a row of buffers in memory; places and types are whole numbers of 64 bits.
+
+    `width`: bytes of a weight, whose type a factor of the embeddings has.
+    """
     if not isinstance(row.leaf, Buffer) or row.leaf.tied_to is not None or row.name.endswith(OLD_MASKS):
         return 0
-    return row.numel * row.copies * (8 if row.name.endswith("_ids") else BUFFER_BYTES)
+    if row.name.endswith("_ids"):
+        return row.numel * row.copies * 8
+    return row.numel * row.copies * (width if row.name.endswith("embed_scale") else BUFFER_BYTES)
 
 
 def _frozen(name: str, frozen: Sequence[str]) -> bool:

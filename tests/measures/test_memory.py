@@ -115,16 +115,6 @@ def test_sixteen_bytes_a_parameter() -> None:
     assert found.label == "estimate"
 
 
-@pytest.mark.parametrize(("kernel", "label"), [("eager", "estimate"), ("sdpa", "exact")])
-def test_a_mask_that_no_layer_uses_is_not_followed(tmp_path: Path, kernel: str, label: str) -> None:
-    # modeling_qwen2.py, transformers 5.24: the mask of full attention is made whatever the layers are.
-    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4, "max_window_layers": 0}
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({"model_type": "qwen2", "use_sliding_window": True, **sizes}))
-
-    assert sizer.load(path).memory(seq_len=8, attention=kernel).label == label
-
-
 def test_lora_of_llama_2_7b() -> None:
     # PEFT's print_trainable_parameters for r=8 on q_proj and v_proj.
     rows = sizer.load("llama-7b").rows("transformers")

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from sizer.architectures.decoders.decoder_names import LLAMA, WINDOWED, Names
+from sizer.architectures.decoders.ways import LLAMA_WAYS, Ways, block_parts, windowed_core, with_logits
 from sizer.architectures.heads import with_head
 from sizer.architectures.registry import Architecture
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide, round_up
 from sizer.core.layers import (
-    attention_core,
     buffer,
     embedding,
     gate_op,
@@ -23,11 +23,10 @@ from sizer.core.layers import (
     layer_norm,
     linear,
     mlp,
-    residual,
     rms_norm,
 )
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.core.tree import Axis, Leaf, Module, Op, Param, heads_axis
 
 
 @configuration
@@ -75,6 +74,7 @@ class DecoderConfig(Config):
     embed_scale: bool = False
     rotary_kinds: tuple[str, ...] = ("",)
     module_names: Names = LLAMA
+    ways: Ways = LLAMA_WAYS
 
     # What a layer may be.
     layer_kinds: ClassVar[tuple[str, ...]] = ("full", "window")
@@ -104,15 +104,9 @@ def decoder(c: DecoderConfig) -> Module:
     embed, names = Axis("embed", c.d_model), c.module_names
     before_attn, after_attn, before_mlp, after_mlp = (norms_named(c, name, embed) for name in c.norms)
     attn = attention(c, names.attention, names=names, sinks=c.sinks, square_output=c.square_output)
-    block = Module(
-        names.block,
-        (
-            residual(*before_attn, attn, *after_attn),
-            residual(*before_mlp, feed_forward(c, names.feed_forward, names=names), *after_mlp),
-        ),
-        repeat=c.n_layers,
-        flow="block",
-    )
+    mlp = feed_forward(c, names.feed_forward, names=names)
+    parts = block_parts(c.ways, (*before_attn, attn, *after_attn), (*before_mlp, mlp, *after_mlp))
+    block = Module(names.block, parts, repeat=c.n_layers, flow="block")
     model = (
         _token_embedding(c, embed),
         *_learned_positions(c, embed),
@@ -120,7 +114,7 @@ def decoder(c: DecoderConfig) -> Module:
         *norms_named(c, names.final_norm, embed),
         *_rotary_tables(c),
     )
-    return with_head(
+    tree = with_head(
         c,
         model,
         prefix=names.model,
@@ -131,13 +125,15 @@ def decoder(c: DecoderConfig) -> Module:
         bias=c.head_bias,
         token_bias=c.token_bias,
     )
+    return with_logits(c, tree)
 
 
 def _token_embedding(c: DecoderConfig, embed: Axis) -> Module:
     table = embedding(c.module_names.embedding, Axis("vocab", c.vocab_size), embed)
+    scale: tuple[Leaf, ...] = (Op("scale", "scaled", {}),) if c.ways.scales_embedding else ()
     if c.embed_scale and c.layout == "transformers":
-        return table._replace(children=(*table.children, buffer("embed_scale", persistent=False)))
-    return table
+        scale = (buffer("embed_scale", persistent=False),)
+    return table._replace(children=(*table.children, *scale))
 
 
 def _learned_positions(c: DecoderConfig, embed: Axis) -> tuple[Module, ...]:
@@ -184,37 +180,20 @@ def qk_norms(c: DecoderConfig, heads: Axis, kv_heads: Axis) -> tuple[Module, ...
     one_head = Axis("head", c.d_head)
     if c.qk_norm in ("heads", "list"):
         per_head = _matrix_norm if c.qk_norm == "heads" else _list_of_norms
-        return per_head(q_name, c.n_heads, one_head), per_head(k_name, c.n_kv_heads, one_head)
+        return per_head(c, q_name, c.n_heads, one_head), per_head(c, k_name, c.n_kv_heads, one_head)
     q, k = (one_head, one_head) if c.qk_norm == "head" else (heads, kv_heads)
     return norm(c, q_name, q), norm(c, k_name, k)
 
 
-def _matrix_norm(name: str, count: Dim, head: Axis) -> Module:
+def _matrix_norm(c: DecoderConfig, name: str, count: Dim, head: Axis) -> Module:
     """A LayerNorm over each head whose weights are one matrix, as Cohere's."""
     weight = Param("weight", (Axis("heads", count), head))
-    return Module(name, (weight,), kind="layer_norm", component="norm")
+    return Module(name, (weight,), kind=c.ways.norm or "layer_norm", component="norm")
 
 
-def _list_of_norms(name: str, count: Dim, head: Axis) -> Module:
+def _list_of_norms(c: DecoderConfig, name: str, count: Dim, head: Axis) -> Module:
     """A LayerNorm for each head, as StableLM's."""
     return Module(name, (layer_norm("norms", head, bias=False)._replace(repeat=count),), component="norm")
-
-
-# Queries and keys are turned by their positions, and the softmax is written in fp32.
-ROTARY = ("causal", "rotary", "fp32_softmax")
-
-
-def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
-    """Scores and mixing, over all tokens or the last W, by layer."""
-    if c.window_layers is None:
-        core = attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, traits=ROTARY)
-        return (Module("", core),)
-    heads = c.n_heads, c.n_kv_heads, c.d_head
-    full, windowed = c.window_layers.layers("full"), c.window_layers.layers("window")
-    return (
-        Module("", attention_core(*heads, traits=ROTARY), at=full),
-        Module("", attention_core(*heads, window=c.window, traits=ROTARY), at=windowed),
-    )
 
 
 def feed_forward(c: DecoderConfig, name: str = "mlp", *, names: Names = LLAMA) -> Module:
@@ -248,11 +227,10 @@ def fused_gated_mlp(
 
 def norm(c: DecoderConfig, name: str, width: Axis) -> Module:
     """A norm of the configuration's kind."""
-    if c.norm == "rms":
-        return rms_norm(name, width)
     if c.norm == "none":
         return Module(name, (), kind="layer_norm", component="norm")
-    return layer_norm(name, width, bias=c.norm == "layer")
+    one = rms_norm(name, width) if c.norm == "rms" else layer_norm(name, width, bias=c.norm == "layer")
+    return one._replace(kind=c.ways.norm or one.kind)
 
 
 def norms_named(c: DecoderConfig, name: str, width: Axis) -> tuple[Module, ...]:

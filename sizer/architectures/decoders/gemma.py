@@ -15,11 +15,14 @@ from sizer.architectures.decoders.reading import (
     sliding,
     whole,
 )
+from sizer.architectures.decoders.ways import SOFT_CAP, Ways
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
+# Its RMSNorms multiply with one more than their weights, all in fp32.
+WAYS = Ways(norm="offset_rms_norm")
 SANDWICH = (
     "input_layernorm",
     "post_attention_layernorm",
@@ -32,11 +35,22 @@ def gemma(hf: HFConfig, **given: Any) -> Reading:
     """What all of them share: scaled embeddings, and one switch for the biases of attention."""
     bias = hf["attention_bias"]
     given.setdefault("d_rotary", rotary_width(hf))
+    given.setdefault("ways", WAYS)
     return dense(hf, embed_scale=True, qkv_bias=bias, o_bias=bias, **given)
 
 
 def _gemma2(hf: HFConfig) -> Reading:
-    return gemma(hf, norms=SANDWICH, **_alternating(hf))
+    capped = ("capped",) if hf.get("attn_logit_softcapping") is not None else ()
+    return gemma(hf, norms=SANDWICH, ways=_with_windows(hf, *capped), **_alternating(hf))
+
+
+def _with_windows(hf: HFConfig, *core: str) -> Ways:
+    """Both masks are made, whatever the layers are; logits may have a soft cap."""
+    capped = hf.get("final_logit_softcapping") is not None
+    window = hf["sliding_window"]
+    return WAYS._replace(
+        core=("full_mask", *core), mask_window=window or None, logits=SOFT_CAP if capped else ()
+    )
 
 
 def _gemma3(hf: HFConfig) -> Reading:
@@ -52,7 +66,8 @@ def _gemma3(hf: HFConfig) -> Reading:
         window = whole(hf, "sliding_window") // 2 + 1
     rotary = rotary_by_kind(hf, layer_types(hf, slides))
     windows = sliding(hf, slides, window=window)
-    return gemma(hf, norms=SANDWICH, qk_norm="head", **rotary, **windows)
+    ways = _with_windows(hf, "late_norms", "norms_by_head", "turned_by_kind")
+    return gemma(hf, norms=SANDWICH, qk_norm="head", ways=ways, **rotary, **windows)
 
 
 def _vaultgemma(hf: HFConfig) -> Reading:

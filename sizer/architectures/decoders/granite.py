@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, per_layer, rotary_width, sliding
+from sizer.architectures.decoders.ways import SCALED, Ways
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
+# Each of its multipliers is a number that is always multiplied with.
+WAYS = Ways(scales_embedding=True, scales_parts=True, logits=SCALED)
+
+
 def granite(hf: HFConfig, **given: Any) -> Reading:
     """What all of them share."""
     bias = hf["attention_bias"]
-    return dense(hf, qkv_bias=bias, o_bias=bias, mlp_bias=hf["mlp_bias"], d_rotary=rotary_width(hf), **given)
+    usual = {"mlp_bias": hf["mlp_bias"], "d_rotary": rotary_width(hf), "ways": WAYS}
+    return dense(hf, qkv_bias=bias, o_bias=bias, **{**usual, **given})
 
 
 def _granite_swa(hf: HFConfig) -> Reading:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import (
-    DecoderConfig,
-    feed_forward,
-    fused_gated_mlp,
-    rotary_buffers,
-    windowed_core,
-)
+from sizer.architectures.decoders.decoder import DecoderConfig, feed_forward, fused_gated_mlp, rotary_buffers
 from sizer.architectures.decoders.reading import dense, rotary_width
+from sizer.architectures.decoders.ways import windowed_core
 from sizer.architectures.heads import Children, with_head
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration

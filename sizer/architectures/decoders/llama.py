@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder_names import LLAMA
-from sizer.architectures.decoders.reading import dense, every, per_layer, rotary_width, sliding, whole
+from sizer.architectures.decoders.reading import (
+    dense,
+    every,
+    listed_layers,
+    per_layer,
+    rotary_width,
+    sliding,
+    whole,
+)
+from sizer.architectures.decoders.ways import Ways
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
@@ -44,19 +53,22 @@ def _ministral(hf: HFConfig) -> Reading:
 def _smollm3(hf: HFConfig) -> Reading:
     """SmolLM3: the layers without rotary positions are those that may slide."""
     bias = hf["attention_bias"]
-    rotated = per_layer(hf, "no_rope_layers")
+    turned = per_layer(hf, "no_rope_layers")
+    if not turned:
+        interval = whole(hf, "no_rope_layer_interval")
+        turned = tuple((i + 1) % interval for i in range(listed_layers(hf)))
 
     def slides(i: int) -> bool:
-        if not hf["use_sliding_window"]:
-            return False
-        return not (rotated[i] if rotated else (i + 1) % whole(hf, "no_rope_layer_interval"))
+        return bool(hf["use_sliding_window"] and not turned[i])
 
+    unturned = tuple(i for i in range(listed_layers(hf)) if not turned[i])
     return dense(
         hf,
         qkv_bias=bias,
         o_bias=bias,
         mlp_bias=hf["mlp_bias"],
         d_rotary=rotary_width(hf),
+        ways=Ways(core=("full_mask",), unturned=unturned),
         **sliding(hf, slides, window=hf["sliding_window"]),
     )
 

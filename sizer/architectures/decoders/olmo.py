@@ -8,11 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import dense, layer_types, rotary_by_kind, rotary_width, sliding
+from sizer.architectures.decoders.ways import Ways
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
+# Weights of norms are multiplied in fp32, and so are cosines and sines.
+WAYS = Ways(norm="fp32_rms_norm", core=("fp32_angles",))
 POST_NORMS = ("", "post_attention_layernorm", "", "post_feedforward_layernorm")
 
 
@@ -21,7 +24,7 @@ def _olmo(hf: HFConfig) -> Reading:
 
 
 def _olmo2(hf: HFConfig) -> Reading:
-    return _biased(hf, norms=POST_NORMS, qk_norm="full", d_rotary=rotary_width(hf))
+    return _biased(hf, norms=POST_NORMS, qk_norm="full", ways=WAYS, d_rotary=rotary_width(hf))
 
 
 def _olmo3(hf: HFConfig) -> Reading:
@@ -32,7 +35,10 @@ def _olmo3(hf: HFConfig) -> Reading:
 
     rotary = rotary_by_kind(hf, layer_types(hf, slides))
     windows = sliding(hf, slides, window=hf["sliding_window"])
-    return _biased(hf, norms=POST_NORMS, qk_norm="full", **rotary, **windows)
+    ways = WAYS._replace(
+        core=(*WAYS.core, "turned_by_kind", "full_mask"), mask_window=hf["sliding_window"] or None
+    )
+    return _biased(hf, norms=POST_NORMS, qk_norm="full", ways=ways, **rotary, **windows)
 
 
 def _biased(hf: HFConfig, **given: Any) -> Reading:

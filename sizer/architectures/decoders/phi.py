@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, every, rotary_width
+from sizer.architectures.decoders.ways import Ways
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ PERSIMMON = LLAMA._replace(
     mlp=("dense_h_to_4h", "dense_4h_to_h"),
     final_norm="final_layernorm",
 )
+# Positions turn the first part of a head, which the code names beside the rest.
+PARTS = ("parted", "parts_named", "late_norms", "norms_by_head")
 STARCODER = LLAMA._replace(mlp=("c_fc", "c_proj"))
 
 
@@ -38,12 +41,14 @@ def _phi(hf: HFConfig) -> Reading:
         head_bias=True,
         gated=False,
         d_rotary=rotary_width(hf, default=0.5),
+        ways=Ways(core=PARTS, block="parallel_after"),
     )
 
 
 def _phi3(hf: HFConfig) -> Reading:
     """Phi-3 and Phi-4 (arXiv:2404.14219): fused projections."""
-    return dense(hf, module_names=PHI3, d_rotary=rotary_width(hf, default=1.0), **every(hf))
+    ways = Ways(core=("parted", "turned_in_turn", "sliced"))
+    return dense(hf, module_names=PHI3, d_rotary=rotary_width(hf, default=1.0), ways=ways, **every(hf))
 
 
 def _persimmon(hf: HFConfig) -> Reading:
@@ -76,6 +81,7 @@ def _stablelm(hf: HFConfig) -> Reading:
         d_head=None,
         qkv_bias=hf["use_qkv_bias"],
         d_rotary=rotary_width(hf, default=0.25),
+        ways=Ways(core=PARTS, block="named" if before_mlp else "parallel"),
     )
 
 

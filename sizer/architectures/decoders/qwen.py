@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import dense, rotary_width, sliding
+from sizer.architectures.decoders.ways import Ways
 from sizer.architectures.registry import Reading
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
+# The mask of layers that see all tokens is made, though there may be none.
+WAYS = Ways(core=("full_mask",))
+
+
 def _qwen2(hf: HFConfig) -> Reading:
-    return dense(hf, qkv_bias=True, d_rotary=rotary_width(hf), **qwen_windows(hf))
+    return dense(hf, qkv_bias=True, d_rotary=rotary_width(hf), ways=WAYS, **qwen_windows(hf))
 
 
 def _qwen3(hf: HFConfig) -> Reading:
     bias = hf["attention_bias"]
+    windows = qwen_windows(hf)
     return dense(
-        hf, qkv_bias=bias, o_bias=bias, qk_norm="head", d_rotary=rotary_width(hf), **qwen_windows(hf)
+        hf, qkv_bias=bias, o_bias=bias, qk_norm="head", d_rotary=rotary_width(hf), ways=WAYS, **windows
     )
 
 

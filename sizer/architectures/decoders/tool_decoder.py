@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizer.architectures.decoders.decoder import DecoderConfig, windowed_core
+from sizer.architectures.decoders.decoder import DecoderConfig
 from sizer.architectures.decoders.tool_names import NAMES, ToolNames
+from sizer.architectures.decoders.ways import windowed_core
 from sizer.architectures.registry import Architecture
 from sizer.core.config import configuration
 from sizer.core.dims import Dim

@@ -8,7 +8,7 @@ from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import FIRST, attention_core, embedding, gated_mlp, linear, mlp, residual, rms_norm
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Leaf, Module, heads_axis
+from sizer.core.tree import Axis, Leaf, Module, Op, heads_axis
 
 
 @configuration
@@ -21,6 +21,7 @@ class T5Config(Config):
     head of their own, which `tie_embeddings=False` says). `tie_tokens`: both stacks share a table.
     `own_positions`: every block has relative positions (UMT5), not the first alone.
     `encoder_attention`: "full", or LongT5's "local" and "transient_global", over a `window`.
+    `scales_tied_head`: what goes into a head that is tied is multiplied with a number (not in mT5).
     `encoder_kinds`, `decoder_kinds`: "dense" or "sparse" for each block of a Switch Transformer.
     """
 
@@ -45,6 +46,7 @@ class T5Config(Config):
     encoder_attention: str = "full"
     router_bias: bool = False
     mlp_name: str = "DenseReluDense"
+    scales_tied_head: bool = True
     task: str = "seq2seq"
 
     letters = {"n_decoder_layers": "M", "n_buckets": "Nb", "encoder_kinds": "L", "decoder_kinds": "M"}
@@ -107,7 +109,8 @@ def _with_head(c: T5Config, embed: Axis, vocab: Axis, model: tuple[Module, ...])
     if c.task == "seq2seq":
         tied = c.tie_embeddings or (c.tie_head and c.layout == "transformers")
         head = linear("lm_head", vocab, embed, tied_to="shared.weight" if tied else None, component="head")
-        return Module("", (*model, head))
+        scaled = (Op("scale", "scaled", {}),) if c.tie_embeddings and c.scales_tied_head else ()
+        return Module("", (*model, *scaled, head))
     if c.task == "sequence":
         return Module("", (Module("transformer", model), classification_head(c, embed)))
     if c.task == "token":

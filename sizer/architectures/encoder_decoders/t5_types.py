@@ -44,6 +44,10 @@ def _head(hf: HFConfig) -> dict[str, bool]:
     return {"tie_embeddings": all(value is not False for value in said), "tie_head": True}
 
 
+def _mt5(hf: HFConfig) -> Reading:
+    return _t5(hf, scales_tied_head=False)
+
+
 def _umt5(hf: HFConfig) -> Reading:
     return _t5(hf, own_positions=True)
 
@@ -80,7 +84,7 @@ def _sparse(hf: HFConfig, side: str, n_layers: int) -> Pattern:
 
 HF_READERS = {
     "longt5": _longt5,
-    "mt5": _t5,
+    "mt5": _mt5,
     "switch_transformers": _switch_transformers,
     "t5": _t5,
     "umt5": _umt5,

@@ -32,7 +32,9 @@ class BertConfig(Config):
     `norms`: names of the norms of attention (in it), of the MLP (in the layer), and after all layers.
     `head`: the kind of language head, `classifier`: that of the classification head ("linear",
     "two_layers"), `choice_layer`: the linear before that of multiple choice. `prefix`: the name of
-    the encoder under a head. `id_buffers`: buffers of the embeddings, of which a file has `saved_ids`.
+    the encoder under a head. `counted_positions`: the place of a token is counted from those of its
+    sequence that are no padding. `head_first`: the module makes the head before the encoder.
+    `id_buffers`: buffers of the embeddings, of which a file has `saved_ids`.
     """
 
     d_model: Dim
@@ -67,6 +69,8 @@ class BertConfig(Config):
     learned_positions: bool = True
     embedding_norm: str = "LayerNorm"
     norms: tuple[str, str, str] = ("output.LayerNorm", "output.LayerNorm", "")
+    counted_positions: bool = False
+    head_first: bool = False
     id_buffers: tuple[str, ...] = ("position_ids", "token_type_ids")
     saved_ids: tuple[str, ...] = ()
 
@@ -124,7 +128,13 @@ def embeddings(c: BertConfig, *more: Module | Leaf) -> Children:
     norm = (layer_norm(c.embedding_norm, width),) if c.embedding_norm else ()
     names = c.saved_ids if c.layout == "checkpoint" else c.id_buffers
     ids = (buffer(n, Axis("one", 1), context, persistent=n in c.saved_ids) for n in names)
-    module = Module("embeddings", (*tables, *more, *norm, *ids), flow="" if more else "embeddings")
+    flow = "embeddings"
+    if c.counted_positions:
+        # Their table is made last.
+        flow = "embeddings_counted"
+        norm = (*norm, *(table for table in tables if table.component == "position"))
+        tables = [table for table in tables if table.component != "position"]
+    module = Module("embeddings", (*tables, *more, *norm, *ids), flow="" if more else flow)
     if c.d_embed is None:
         return (module,)
     return (module, linear(c.projection, Axis("embed", c.d_model), width, bias=True, component="embedding"))

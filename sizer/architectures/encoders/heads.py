@@ -97,6 +97,8 @@ def language_head(c: Any) -> Children:
         Op("act", c.act, {"width": width.size}),
     )
     if c.head == "roberta":
+        if c.head_first:
+            act = act._replace(traits=("made_first",))
         parts: Children = (
             linear("dense", embed, embed, bias=True),
             act,

@@ -73,11 +73,15 @@ ARCHITECTURES = {"xmod": Architecture(XmodConfig, xmod)}
 def roberta_fields(hf: HFConfig, config: type[BertConfig] = BertConfig, **given: Any) -> dict[str, Any]:
     """The fields of a RoBERTa-like configuration."""
     usual = {"prefix": "roberta", "head": "roberta", "pooled": POOLED, "classifier": "two_layers"}
-    return fields_of(hf, config, **{**usual, **given})
+    return fields_of(hf, config, **{**usual, "counted_positions": True, **given})
 
 
 def _roberta(hf: HFConfig) -> Reading:
     return Reading("bert", roberta_fields(hf))
+
+
+def _xlm_roberta(hf: HFConfig) -> Reading:
+    return Reading("bert", roberta_fields(hf, head_first=True))
 
 
 def _data2vec_text(hf: HFConfig) -> Reading:
@@ -110,7 +114,7 @@ def _xmod(hf: HFConfig) -> Reading:
 HF_READERS = {
     "roberta": _roberta,
     "camembert": _roberta,
-    "xlm-roberta": _roberta,
+    "xlm-roberta": _xlm_roberta,
     "data2vec-text": _data2vec_text,
     "roberta-prelayernorm": _roberta_prelayernorm,
     "xlm-roberta-xl": _xlm_roberta_xl,

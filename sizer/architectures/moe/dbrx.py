@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.decoder import norm, rotary_buffers, windowed_core
+from sizer.architectures.decoders.decoder import norm, rotary_buffers
+from sizer.architectures.decoders.ways import windowed_core
 from sizer.architectures.heads import with_head
 from sizer.architectures.moe.moe_decoder import MoEConfig
 from sizer.architectures.moe.reading import moe_reading

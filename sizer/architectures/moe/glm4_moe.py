@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.decoder import qk_norms, windowed_core
+from sizer.architectures.decoders.decoder import qk_norms
 from sizer.architectures.decoders.reading import rotary_width
+from sizer.architectures.decoders.ways import windowed_core
 from sizer.architectures.moe.moe_decoder import MoEConfig, moe_attention, moe_decoder
 from sizer.architectures.moe.reading import moe_reading, sparse_layers
 from sizer.architectures.mtp import layers_in_file

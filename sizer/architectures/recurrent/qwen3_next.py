@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.decoder import (
-    attention,
-    feed_forward,
-    qk_norms,
-    rotary_buffers,
-    windowed_core,
-)
+from sizer.architectures.decoders.decoder import attention, feed_forward, qk_norms, rotary_buffers
 from sizer.architectures.decoders.reading import rotary_width
+from sizer.architectures.decoders.ways import windowed_core
 from sizer.architectures.heads import with_head
 from sizer.architectures.mtp import fused_inputs, layers_in_file
 from sizer.architectures.recurrent.delta import (

@@ -36,12 +36,12 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
     tape.policy = None
     tape.checkpointed, n_saved = False, tape.n_saved - before
     # A sum at the end keeps nothing, so its gradients are cast before anything is run again.
-    casts = [(y.shape, dtype) for dtype in tape.summands if dtype != y.dtype]
+    casts = [(y.shape, dtype) for dtype in tape.summands]
     kept = [
         (
             tuple(map(_on_host, inputs)) if run.offload_activations else inputs,
             {kind: mask for kind, mask in run.masks.items() if kind in run.seen},
-            run.rotary,
+            {kind: angles for kind, angles in run.rotary.items() if kind in run.seen},
             run.places,
             products,
         )
@@ -58,7 +58,7 @@ def again_later(run: Run, path: str, forward: Callable[..., Tensor], *inputs: Te
         tape.stop_at = tape.n_saved + n_saved
         y = forward(*inputs)
         tape.policy = None
-        run.casts, run.masks, run.rotary = {}, {}, None
+        run.casts, run.masks, run.rotary = {}, {}, {}
         run.held.clear()
         tape.stop_at, tape.muted = -1, False
         assert y.node is not None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sizer.core.dims import Dim
 from sizer.core.tree import Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import modules, ops, plain
+from sizer.measures.step import head_norms, modules, ops, plain, rotary
 from sizer.measures.step.again import again_later
-from sizer.measures.step.parts import parts_of, sizes_of
+from sizer.measures.step.parts import has_window, parts_of, sizes_of, unturned
 from sizer.measures.step.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -22,32 +22,71 @@ WIDEST = 256
 def attend(run: Run, module: Module, path: str, x: Tensor) -> Tensor:
     """Projections of x, norms and positions on them, attention, and the output projection."""
     tape = run.tape
-    before, core, after, norms = parts_of(list(run.here(module.children)))
+    children = list(run.here(module.children))
+    before, core, after, norms = parts_of(children)
     if len(after) != 1 or any(isinstance(child, Param) for child in module.children):
         raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
-    heads, kv_heads, d_qk, d_v = sizes_of(core)
+    heads, _, _, d_v = sizes_of(core)
     if len(before) == 1 and not norms:
-        widths = (heads * d_qk, kv_heads * d_qk, kv_heads * d_v)
-        q, k, v = ops.split(tape, run.call(before[0], path, x), widths)
-        q, k, v = (
-            modules.heads_first(tape, q, heads, d_qk),
-            modules.heads_first(tape, k, kv_heads, d_qk),
-            modules.heads_first(tape, v, kv_heads, d_v),
-        )
+        q, k, v = _cut(run, before[0], core, path, x)
     elif len(before) == 3 and len(norms) in (0, 2):
-        q_norm, k_norm = norms or (None, None)
-        q = _project(run, before[0], q_norm, path, x, heads, d_qk)
-        k = _project(run, before[1], k_norm, path, x, kv_heads, d_qk)
-        v = _project(run, before[2], None, path, x, kv_heads, d_v)
+        q, k, v = _projected(run, before, norms, core, path, x)
     else:
         raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
     tape.module = path
-    if "rotary" in core.traits:
-        assert run.rotary is not None
-        q, k = modules.rotate(tape, q, k, *run.rotary)
+    if "rotary" in core.traits and not unturned(children):
+        q, k, *_named = rotary.turned(run, core, q, k, run.rotary[has_window(core)])
     out = mix(run, q, k, v, core, path)
     out = ops.reshape(tape, out, (*x.shape[:-1], heads * d_v))
+    if run.reads:
+        # The output projection stands in a module of its own, where queries, keys and values are gone.
+        run.reads.append(out)
+        del q, k, v
     return run.chain(tuple(after), path, out)
+
+
+def _cut(run: Run, linear: Module, core: Op, path: str, x: Tensor) -> list[Tensor]:
+    """Queries, keys and values of one projection, cut at once or by three slices."""
+    heads, kv_heads, d_qk, d_v = sizes_of(core)
+    counts = (heads, d_qk), (kv_heads, d_qk), (kv_heads, d_v)
+    widths = [n * width for n, width in counts]
+    y = run.call(linear, path, x)
+    if "sliced" in core.traits:
+        pieces = [ops.part(run.tape, y, width) for width in widths]
+    else:
+        pieces = ops.split(run.tape, y, widths)
+    return [modules.heads_first(run.tape, piece, *how) for piece, how in zip(pieces, counts, strict=True)]
+
+
+def _projected(
+    run: Run, linears: list[Module], norms: list[Module], core: Op, path: str, x: Tensor
+) -> list[Tensor]:
+    """Queries, keys and values, each of its own projection; norms run with it, or after all three."""
+    heads, kv_heads, d_qk, d_v = sizes_of(core)
+    counts = (heads, d_qk), (kv_heads, d_qk), (kv_heads, d_v)
+    each = [*norms, None] if norms else [None] * 3
+    if "late_norms" not in core.traits or not norms:
+        return [
+            _project(run, linear, norm, path, x, *how)
+            for linear, norm, how in zip(linears, each, counts, strict=True)
+        ]
+    found = [run.call(linear, path, x) for linear in linears]
+    for place, (norm, how) in enumerate(zip(each, counts, strict=True)):
+        found[place] = _normed(run, norm, path, found[place], *how, "norms_by_head" in core.traits)
+    return found
+
+
+def _normed(
+    run: Run, norm: Module | None, path: str, y: Tensor, heads: Dim, width: Dim, first: bool
+) -> Tensor:
+    """A projection head by head; its norm is over each head, `first` where heads are the outer axis."""
+    tape = run.tape
+    if norm is None:
+        return modules.heads_first(tape, y, heads, width)
+    if first:
+        return head_norms.apply(run, norm, path, modules.heads_first(tape, y, heads, width))
+    y = ops.reshape(tape, y, (*y.shape[:-1], heads, width))
+    return ops.transpose(tape, run.call(norm, path, y), 1, 2)
 
 
 def _project(
@@ -62,8 +101,7 @@ def _project(
         raise InvalidConfig(f"what {path} keeps for the backward pass is not described yet")
     if any(leaf.axes[0].name != "head" for leaf in weights):
         return modules.heads_first(run.tape, run.call(norm, path, y), heads, width)
-    y = ops.reshape(run.tape, y, (*x.shape[:-1], heads, width))
-    return ops.transpose(run.tape, run.call(norm, path, y), 1, 2)
+    return _normed(run, norm, path, y, heads, width, False)
 
 
 def mix(run: Run, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
@@ -78,7 +116,7 @@ def mix(run: Run, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tenso
 def _mixed(run: Run, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Tensor:
     tape = run.tape
     tape.module = path
-    windowed = core.sizes.get("window") is not None
+    windowed = has_window(core)
     mask = run.masks.get(windowed)
     run.seen.add(windowed)
     if run.attention == "sdpa" and (mask is not None or _is_wide(run, q, v)):
@@ -100,6 +138,7 @@ def _mixed(run: Run, q: Tensor, k: Tensor, v: Tensor, core: Op, path: str) -> Te
         upcast="fp32_softmax" in core.traits,
         in_fp32=False,
         copied="laid_by_head" not in core.traits,
+        capped="capped" in core.traits,
     )
     run.held.append(weights)
     return out

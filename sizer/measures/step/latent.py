@@ -13,6 +13,7 @@ from sizer.core.tree import Module, Op
 from sizer.measures.step import modules, ops
 from sizer.measures.step.attention import mix
 from sizer.measures.step.parts import sizes_of
+from sizer.measures.step.rotary import Angles, both_halves
 from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Tensor
 
@@ -40,10 +41,8 @@ def attend(run: Run, module: Module, path: str, x: Tensor) -> Tensor:
     latent = ops.reshape(tape, latent, (batch, 1, length, rank))
     k_turned = ops.reshape(tape, k_turned, (batch, 1, length, rope))
     tape.module = path
-    assert run.rotary is not None
-    cos, sin, half = run.rotary
-    rotate = _rotate_pairs if "pairs" in core.traits else modules.rotate
-    turned, k_turned = rotate(tape, turned, k_turned, cos, sin, half)
+    rotate = _rotate_pairs if "pairs" in core.traits else both_halves
+    turned, k_turned = rotate(tape, turned, k_turned, run.rotary[False])
     # Autocast brings what is joined to the wider type.
     q = ops.cat(tape, (ops.to(tape, plain, turned.dtype), turned))
     k, v = _expanded(run, up, path, latent, k_turned, (heads, nope, d_v))
@@ -69,10 +68,9 @@ def _expanded(
     return keys, values
 
 
-def _rotate_pairs(
-    tape: Tape, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, half: Dim
-) -> tuple[Tensor, Tensor]:
+def _rotate_pairs(tape: Tape, q: Tensor, k: Tensor, angles: Angles) -> tuple[Tensor, Tensor]:
     """Rotary positions on neighbours: the even and the odd elements of a head."""
+    cos, sin, half = angles
     cos, sin = ops.part(tape, cos, half), ops.part(tape, sin, half)
     q_even, q_odd = ops.part(tape, q, half, step=2), ops.part(tape, q, half, step=2)
     k_even, k_odd = ops.part(tape, k, half, step=2), ops.part(tape, k, half, step=2)

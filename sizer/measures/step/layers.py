@@ -91,7 +91,15 @@ def _placed(block: Module, windows: bool) -> Iterator[tuple[Any, frozenset[int]]
         key: Any = id(module)
         if all(not isinstance(child, Module | Param) for child in module.children):
             key = tuple(
-                (child.kind, tuple((k, v) for k, v in child.sizes.items() if windows or k != "window"))
+                (
+                    child.kind,
+                    child.traits,
+                    tuple(
+                        (name, size)
+                        for name, size in child.sizes.items()
+                        if windows or name != "window" or "turned_by_kind" in child.traits
+                    ),
+                )
                 for child in module.children
                 if isinstance(child, Op)
             )

@@ -16,24 +16,6 @@ from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Tensor
 
 
-def rms_norm(tape: Tape, x: Tensor, weight: Tensor) -> Tensor:
-    """RMSNorm in fp32: an op at a time, so that it keeps x, its inverse rms and the result."""
-    dtype = x.dtype
-    x = ops.to(tape, x, "fp32")
-    variance = ops.mean(tape, ops.power(tape, x))
-    x = ops.mul(tape, x, ops.rsqrt(tape, ops.shift(tape, variance)))
-    return ops.mul(tape, weight, ops.to(tape, x, dtype))
-
-
-def mixed_rms_norm(tape: Tape, x: Tensor, weight: Tensor) -> Tensor:
-    """T5's RMSNorm: the inverse rms is in fp32, and x is not brought to it (`modeling_t5.py`)."""
-    variance = ops.mean(tape, ops.power(tape, ops.to(tape, x, "fp32")))
-    x = ops.mul(tape, x, ops.rsqrt(tape, ops.shift(tape, variance)))
-    if weight.dtype != "fp32":
-        x = ops.to(tape, x, weight.dtype)
-    return ops.mul(tape, weight, x)
-
-
 def _gelu_new(tape: Tape, x: Tensor) -> Tensor:
     return ops.mul(tape, ops.scale(tape, x), ops.shift(tape, _tanh_of_cubic(tape, x)))
 
@@ -72,6 +54,11 @@ ACTIVATIONS: dict[str, Callable[[Tape, Tensor], Tensor]] = {
 }
 
 
+def elementwise(tape: Tape, name: str, x: Tensor) -> Tensor:
+    """What stands between modules: a number that is multiplied with, or an activation."""
+    return ops.scale(tape, x) if name == "scaled" else activation(tape, name, x)
+
+
 def activation(tape: Tape, name: str, x: Tensor) -> Tensor:
     """An activation by name."""
     if name not in ACTIVATIONS:
@@ -86,19 +73,6 @@ def heads_first(tape: Tape, x: Tensor, heads: Dim, width: Dim) -> Tensor:
     """[B, T, H·Dh] as [B, H, T, Dh]."""
     batch, length, _ = x.shape
     return ops.transpose(tape, ops.reshape(tape, x, (batch, length, heads, width)), 1, 2)
-
-
-def rotate(tape: Tape, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, half: Dim) -> tuple[Tensor, Tensor]:
-    """Rotary positions on all of a head's width (RoFormer; `apply_rotary_pos_emb`)."""
-    q_turned = ops.add(tape, ops.mul(tape, q, cos), ops.mul(tape, _rotate_half(tape, q, half), sin))
-    k_turned = ops.add(tape, ops.mul(tape, k, cos), ops.mul(tape, _rotate_half(tape, k, half), sin))
-    return q_turned, k_turned
-
-
-def _rotate_half(tape: Tape, x: Tensor, half: Dim) -> Tensor:
-    first = ops.part(tape, x, half)
-    second = ops.part(tape, x, half)
-    return ops.cat(tape, (ops.neg(tape, second), first))
 
 
 def repeat_kv(tape: Tape, x: Tensor, heads: Dim) -> Tensor:
@@ -123,16 +97,21 @@ def eager_attention(
     upcast: bool,
     in_fp32: bool,
     copied: bool,
+    capped: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Scores, softmax and mixing, each an op of its own.
 
     `cast`: to the type of matrix products. `upcast`: the softmax is written in fp32 and goes back
     to the type of the queries; without it, to that of the values. `in_fp32`: autocast computes it
-    so. `copied`: the result is laid out in order.
+    so. `copied`: the result is laid out in order. `capped`: the scores have a soft cap.
     """
     keys = repeat_kv(tape, k, q.shape[1])
     values = repeat_kv(tape, v, q.shape[1])
     weights = ops.scale(tape, _scores(tape, q, keys, cast))
+    if capped:
+        weights = ops.scale(tape, weights)
+        weights = ops.unary(tape, "tanh", weights, keeps="output")
+        weights = ops.scale(tape, weights)
     if mask is not None:
         weights = ops.add(tape, weights, mask)
     if upcast:

@@ -18,6 +18,21 @@ def rotary_width(core: Op) -> Dim:
     return core.sizes["d_rotary"] if "d_rotary" in core.sizes else core.sizes["d_qk"]
 
 
+def has_window(core: Op) -> bool:
+    """Whether an attention sees the last tokens alone."""
+    return core.sizes.get("window") is not None
+
+
+def unturned(children: list[Module | Leaf]) -> bool:
+    """Whether a layer is one of those whose queries and keys no positions turn."""
+    return any(
+        isinstance(leaf, Op) and leaf.kind == "unturned"
+        for child in children
+        if isinstance(child, Module) and not child.kind
+        for leaf in child.children
+    )
+
+
 def top_k_of(weight: Param) -> Dim:
     """How many experts a token visits, by the elements of their tensor that are active."""
     assert weight.active is not None
@@ -46,7 +61,7 @@ def parts_of(children: list[Module | Leaf]) -> tuple[list[Module], Op, list[Modu
         elif isinstance(child, Module):
             inner = next((leaf for leaf in child.children if isinstance(leaf, Op)), None)
             if inner is not None and not child.kind:
-                core = inner
+                core = inner if inner.kind != "unturned" else core
             elif core is not None:
                 after.append(child)
             elif child.kind in MATRICES:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sizer.core.dims import Dim, divide
+from sizer.core.dims import Dim
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import attention, experts, latent, low_rank, modules, ops, relative
-from sizer.measures.step.parts import is_matrix, joined, top_k_of
+from sizer.measures.step import low_rank, modules, ops
+from sizer.measures.step.flows import FLOWS
+from sizer.measures.step.norms import NORMS
+from sizer.measures.step.parts import is_matrix, joined
+from sizer.measures.step.rotary import Angles
 from sizer.measures.step.tape import Tape
 from sizer.measures.step.tensors import Storage, Tensor, numel
 
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 
 # Precisions that keep weights in 16 bits.
 BF16_WEIGHTS = ("bf16", "fp8")
-NORMS = ("layer_norm", "rms_norm", "mixed_rms_norm")
 
 
 class Run:
@@ -74,8 +76,8 @@ class Run:
         self.biases: dict[bool, Tensor] = {}
         # Whether the layers of a stack share an input that needs a gradient.
         self.has_shared = False
-        self.scales_output = False
-        self.rotary: tuple[Tensor, Tensor, Dim] | None = None
+        # Cosines and sines for layers with a window and without.
+        self.rotary: dict[bool, Angles] = {}
         self.parameters: dict[str, Tensor] = {}
         # The layer that is being run, for the parts that stand in some layers only.
         self.layer = 0
@@ -85,6 +87,8 @@ class Run:
         # What a block's own variables still hold when its parts are done: the attention's weights.
         self.held: list[Tensor] = []
         self.summands: tuple[Tensor, ...] = ()
+        # What matrices have read that a norm after their sum does not let go.
+        self.reads: list[Tensor] = []
 
     # -- parameters ---------------------------------------------------------------------------
 
@@ -165,11 +169,7 @@ class Run:
         """A norm of the module's kind."""
         self.tape.module = path
         found = {leaf.name: self.parameter(leaf, path) for leaf in module.children if isinstance(leaf, Param)}
-        if module.kind == "rms_norm":
-            return modules.rms_norm(self.tape, x, found["weight"])
-        if module.kind == "mixed_rms_norm":
-            return modules.mixed_rms_norm(self.tape, x, found["weight"])
-        return ops.layer_norm(self.tape, x, found.get("weight"), found.get("bias"))
+        return NORMS[module.kind](self.tape, x, found.get("weight"), found.get("bias"))
 
     # -- modules ------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Run:
                 _summands, self.summands = self.summands, ()
             elif isinstance(child, Op):
                 self.tape.module = joined(path, child.name)
-                x = modules.activation(self.tape, child.kind, x)
+                x = modules.elementwise(self.tape, child.kind, x)
         return x
 
     def here(self, children: tuple[Module | Leaf, ...]) -> Iterator[Module | Leaf]:
@@ -213,78 +213,3 @@ class Run:
         """What all layers of a stack get a gradient for, besides what passes from each to the next."""
         found = (*self.biases.values(), self.source)
         return [tensor for tensor in found if tensor is not None and tensor.needs_grad]
-
-    def residual(self, module: Module, path: str, x: Tensor) -> Tensor:
-        """What goes in is added to what comes out."""
-        kept = x
-        x = self.chain(module.children, path, x)
-        if module.flow == "residual_held":
-            self.held.append(x)
-        if module.flow == "residual_after":
-            self.summands = x, kept
-        if module.flow != "residual":
-            return ops.add(self.tape, x, kept)
-        return ops.add(self.tape, kept, x)
-
-    def gated(self, module: Module, path: str, x: Tensor) -> Tensor:
-        """`down(act(gate(x)) · up(x))`, also where gate and up are one matrix."""
-        tape = self.tape
-        linears = [child for child in module.children if isinstance(child, Module)]
-        act = next(child for child in module.children if isinstance(child, Op)).kind.removeprefix("gated_")
-        if len(linears) == 2:
-            both = self.call(linears[0], path, x)
-            half = divide(both.shape[-1], 2, names="2F / 2")
-            gate, up = ops.split(tape, both, (half, half))
-            tape.module = path
-            return self.call(linears[1], path, ops.mul(tape, up, modules.activation(tape, act, gate)))
-        gate_m, up_m, down = linears
-        return self.call(down, path, self._gate(act, gate_m, up_m, path, x))
-
-    def _gate(self, act: str, gate: Module, up: Module, path: str, x: Tensor) -> Tensor:
-        tape = self.tape
-        return ops.mul(tape, modules.activation(tape, act, self.call(gate, path, x)), self.call(up, path, x))
-
-    def route(self, module: Module, path: str, x: Tensor) -> Tensor:
-        """A router, the experts it sends each token to, and those that every token visits."""
-        tape = self.tape
-        found = [child for child in module.children if isinstance(child, Module)]
-        router, routed, *always = found
-        params = {leaf.name: leaf for leaf in routed.children if isinstance(leaf, Param)}
-        act = next(leaf for leaf in routed.children if isinstance(leaf, Op)).kind.removeprefix("gated_")
-        inside = joined(path, routed.name)
-        gate_up, down = (self.parameter(params[name], inside) for name in ("gate_up_proj", "down_proj"))
-        flat = ops.reshape(tape, x, (self.batch * self.length, x.shape[-1]))
-        top_k = top_k_of(params["down_proj"])
-        choice = next(leaf for leaf in router.children if isinstance(leaf, Op))
-        tape.module = joined(path, router.name)
-        if "fp32" in choice.traits:
-            # Such a router is kept and run in fp32 (`_keep_in_fp32_modules_strict`).
-            leaf = next(leaf for leaf in router.children if isinstance(leaf, Param) and len(leaf.axes) > 1)
-            matrix = self.parameter(leaf, tape.module, "fp32")
-            logits = self.product(ops.to(tape, flat, "fp32"), matrix, leaf.axes[0].size)
-        else:
-            logits = self.call(router, path, flat)
-        if choice.kind == "grouped_choice":
-            weights, indices = experts.route_in_groups(tape, logits, top_k, choice)
-        else:
-            weights, indices = experts.route(tape, logits, top_k, choice.traits)
-        tape.module = inside
-        own = experts.Routed(gate_up, down, act, self.cast)
-        out = experts.IMPLEMENTATIONS[self.routed](tape, flat, weights, indices, own)
-        out = ops.reshape(tape, out, x.shape)
-        for module in always:
-            out = ops.add(tape, out, self.call(module, path, x))
-        return out
-
-
-FLOWS: dict[str, Callable[[Run, Module, str, Tensor], Tensor]] = {
-    "residual": Run.residual,
-    "residual_after": Run.residual,
-    "residual_held": Run.residual,
-    "gated": Run.gated,
-    "attention": attention.attend,
-    "latent": latent.attend,
-    "relative": relative.attend,
-    "widened": relative.feed_forward,
-    "experts": Run.route,
-}

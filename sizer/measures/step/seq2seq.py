@@ -19,7 +19,7 @@ def forward(run: Run, tree: Module, plans: list[Plan], ids: Tensor) -> tuple[Ten
             "what layers that share a bias keep when they run again is not described yet; "
             "leave --checkpointing out"
         )
-    _, encoder, decoder, head = tree.children
+    _, encoder, decoder, *scaled, head = tree.children
     assert isinstance(encoder, Module)
     assert isinstance(decoder, Module)
     assert isinstance(head, Module)
@@ -30,7 +30,7 @@ def forward(run: Run, tree: Module, plans: list[Plan], ids: Tensor) -> tuple[Ten
     # What the decoder gives is named until the loss is there, scaled or not.
     decoded = hidden = _stack(run, decoder, shifted, plans[1])
     run.source, run.has_shared = None, False
-    if run.scales_output:
+    if scaled:
         tape.module = decoder.name
         hidden = ops.scale(tape, hidden)
     logits = run.call(head, "", hidden)

@@ -147,8 +147,6 @@ def step(
         offload_activations=settings.offload == "activations",
         loss_chunks=settings.loss_chunks,
     )
-    # T5 scales what goes into a head that its files tie to the embeddings.
-    run.scales_output = bool(getattr(model.config, "tie_embeddings", False))
     tape.gradients_leave = settings.offload == "gradients"
     with alone():
         train(run, lettered or tree, plans, task, backward=backward)

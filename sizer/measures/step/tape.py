@@ -58,8 +58,9 @@ class Tape:
         # would have saved says where its second run may stop.
         self.checkpointed = False
         self.n_saved = 0
-        # The types of what was added, where a sum is the last op of such a block.
+        # The types of what was added, where not that of the sum and sums are the last ops of such a block.
         self.summands: tuple[str, ...] = ()
+        self.last_sum = 0
         self.stop_at = -1
         self.muted = False
         # Outputs of matrix products that a checkpointed block keeps, the last one first.

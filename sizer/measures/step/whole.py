@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
 from sizer.core.dims import Dim, divide
 from sizer.core.tree import Buffer, Leaf, Module, Op
@@ -11,17 +12,30 @@ from sizer.measures.step import modules, ops, seq2seq
 from sizer.measures.step.again import loss_in_chunks
 from sizer.measures.step.engine import backward as run_backward
 from sizer.measures.step.layers import Plan, stack
-from sizer.measures.step.parts import joined, rotary_width
+from sizer.measures.step.parts import has_window, joined, rotary_width
+from sizer.measures.step.rotary import Angles
 from sizer.measures.step.run import Run
 from sizer.measures.step.tensors import Storage, Tensor
 
 
-def types_of(run: Run) -> Tensor:
-    """Token types that nobody gave: one sequence of zeros, seen as a batch of them."""
-    return ops.expand(run.tape, run.tape.new("gather", (1, run.length), "int64"), (run.batch, run.length))
+def types_of(run: Run, *, counted: bool) -> Tensor:
+    """Token types that nobody gave: zeros, of one sequence and seen as a batch of them, or of each."""
+    rows = run.batch if counted else 1
+    return ops.expand(run.tape, run.tape.new("gather", (rows, run.length), "int64"), (run.batch, run.length))
 
 
-def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+def places_of(run: Run, *, counted: bool) -> Tensor:
+    """The places of tokens: a buffer, new numbers, or what is counted in each sequence."""
+    if counted:
+        return run.tape.new("add", (run.batch, run.length), "int64")
+    if "position_ids" in run.buffers:
+        return Tensor(Storage(run.tape, 0, "position_ids"), (1, run.length), "int64")
+    return run.tape.new("arange", (1, run.length), "int64")
+
+
+def embed(
+    run: Run, tables: list[tuple[str, Module]], ids: Tensor, *, counted: bool = False
+) -> tuple[Tensor, list[Tensor]]:
     """The sum of the embeddings of tokens, of their types, and of their positions."""
     tape = run.tape
     kept: list[Tensor] = []
@@ -31,20 +45,28 @@ def embed(run: Run, tables: list[tuple[str, Module]], ids: Tensor) -> tuple[Tens
         tape.module = path
         table = run.parameter(module.children[0], path)  # type: ignore[arg-type]
         if module.component == "position":
-            if "position_ids" in run.buffers:
-                places = Tensor(Storage(tape, 0, "position_ids"), (1, run.length), "int64")
-            else:
-                places = tape.new("arange", (1, run.length), "int64")
+            places = places_of(run, counted=counted)
             kept.append(places)
             found = ops.lookup(tape, table, places)
         else:
             types = module.name.startswith("token_type")
-            found = ops.lookup(tape, table, types_of(run) if types else ids)
+            found = ops.lookup(tape, table, types_of(run, counted=counted) if types else ids)
+            found = _scaled(run, module, found)
         kept.append(found)
         total = found if total is None else ops.add(tape, total, found)
     if total is None:
         raise InvalidConfig("how the embeddings of this model come together is not described yet")
     return total, kept
+
+
+def _scaled(run: Run, table: Module, x: Tensor) -> Tensor:
+    """What a table gives times a number, or times one that is kept as a buffer."""
+    for leaf in table.children[1:]:
+        if isinstance(leaf, Buffer):
+            x = ops.mul(run.tape, x, Tensor(Storage(run.tape, 0, leaf.name), (), x.dtype))
+        elif isinstance(leaf, Op):
+            x = ops.scale(run.tape, x)
+    return x
 
 
 def train(run: Run, tree: Module, plans: list[Plan], task: str, *, backward: bool = True) -> None:
@@ -94,16 +116,18 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
     tape, path = run.tape, body.name
     first_child = body.children[0]
     before: tuple[Module | Leaf, ...] = ()
-    if isinstance(first_child, Module) and first_child.flow == "embeddings":
+    counted = False
+    if isinstance(first_child, Module) and first_child.flow.startswith("embeddings"):
+        counted = first_child.flow == "embeddings_counted"
         inside = joined(path, first_child.name)
         run.buffers = {leaf.name for leaf in first_child.children if isinstance(leaf, Buffer)}
-        tables, own = _leading_tables(first_child.children, inside)
-        before = tuple(own)
+        tables = [(joined(inside, child.name), child) for child in first_child.children if _is_table(child)]
+        before = tuple(child for child in first_child.children if not _is_table(child))
         rest: list[Module | Leaf] = list(body.children[1:])
     else:
         inside = path
         tables, rest = _leading_tables(body.children, path)
-    x, kept = embed(run, tables, ids)
+    x, kept = embed(run, tables, ids, counted=counted)
     if before:
         kept.clear()
         x = run.chain(before, inside, x)
@@ -114,16 +138,10 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
     if "rotary" in traits:
         run.places = tape.new("arange", (1, run.length), "int64")
         run.places.storage.shared = True
-    if "causal" in traits:
-        cores = [op for op in _ops(body) if "causal" in op.traits]
-        run.masks = masks(run, x.dtype, dict.fromkeys(core.sizes["window"] for core in cores))
+    cores = [op for op in _ops(body) if "causal" in op.traits]
+    run.masks = masks(run, x.dtype, _windows(cores))
     if "rotary" in traits:
-        width = next(rotary_width(op) for op in _ops(body) if "rotary" in op.traits)
-        shape = (1, 1, run.length, width)
-        cos, sin = (tape.new(name, shape, x.dtype) for name in ("cos", "sin"))
-        cos.storage.shared = sin.storage.shared = True
-        run.rotary = cos, sin, divide(width, 2, names="d_rotary / 2")
-        del cos, sin
+        run.rotary = angles(run, x.dtype, cores)
     plans = list(plans)
     for child in rest:
         if isinstance(child, Module) and child.repeat is not None:
@@ -134,8 +152,34 @@ def _body(run: Run, body: Module, plans: list[Plan], ids: Tensor) -> Tensor:
         elif isinstance(child, Module) and (child.kind or child.flow):
             x = run.call(child, path, x)
     names.clear()
-    run.masks, run.rotary, run.places = {}, None, None
+    run.masks, run.rotary, run.places = {}, {}, None
     return x
+
+
+def angles(run: Run, dtype: str, cores: list[Op]) -> dict[bool, Angles]:
+    """Cosines and sines, the same for all layers or those of each kind."""
+    found: dict[bool, Angles] = {}
+    for core in cores:
+        kind = has_window(core)
+        if kind in found or (found and "turned_by_kind" not in core.traits):
+            found.setdefault(kind, next(iter(found.values())))
+            continue
+        width = rotary_width(core)
+        dtype = "fp32" if "fp32_angles" in core.traits else dtype
+        cos, sin = (run.tape.new(name, (1, 1, run.length, width), dtype) for name in ("cos", "sin"))
+        cos.storage.shared = sin.storage.shared = True
+        found[kind] = Angles(cos, sin, divide(width, 2, names="d_rotary / 2"))
+    return found
+
+
+def _windows(cores: list[Op]) -> dict[Dim | None, None]:
+    """The windows of the masks that are made: those of the layers, and what no layer needs."""
+    found = dict.fromkeys(core.sizes["window"] for core in cores)
+    if any("full_mask" in core.traits for core in cores):
+        found[None] = None
+    if all(window is None for window in found):
+        found |= dict.fromkeys(core.sizes["mask_window"] for core in cores if "mask_window" in core.sizes)
+    return found
 
 
 def masks(run: Run, dtype: str, windows: Iterable[Dim | None]) -> dict[bool, Tensor]:
@@ -169,13 +213,17 @@ def _ops(module: Module) -> Iterator[Op]:
             yield child
 
 
+def _is_table(child: Module | Leaf) -> TypeGuard[Module]:
+    return isinstance(child, Module) and child.kind == "embedding"
+
+
 def _leading_tables(
     children: tuple[Module | Leaf, ...], path: str
 ) -> tuple[list[tuple[str, Module]], list[Module | Leaf]]:
     tables: list[tuple[str, Module]] = []
     rest: list[Module | Leaf] = []
     for child in children:
-        if isinstance(child, Module) and child.kind == "embedding" and not rest:
+        if _is_table(child) and not rest:
             tables.append((joined(path, child.name), child))
         else:
             rest.append(child)

@@ -83,8 +83,11 @@ def add(tape: Tape, a: Tensor, b: Tensor) -> Tensor:
     y = zipped(tape, "add", a, b)
     if a.needs_grad or b.needs_grad:
         needs = a.needs_grad, b.needs_grad
+        before = tape.summands if tape.last_sum == id(a.storage) else ()
         tape.record((a, b), lambda g: (g if needs[0] else None, g if needs[1] else None), y)
-        tape.summands = a.dtype, b.dtype
+        if tape.checkpointed:
+            tape.summands = (*before, *(dtype for dtype in (a.dtype, b.dtype) if dtype != y.dtype))
+            tape.last_sum = id(y.storage)
     return y
 
 

@@ -125,6 +125,17 @@ def part(tape: Tape, x: Tensor, width: Dim, *, step: int = 1) -> Tensor:
     return y
 
 
+def parts(tape: Tape, x: Tensor, width: Dim) -> tuple[Tensor, Tensor]:
+    """The last axis up to a width, and the rest of it; of nothing that is left, a tensor without elements."""
+    rest = x.shape[-1] - width
+    if not tape.choose(lambda: bool(rest == 0)):
+        return part(tape, x, width), part(tape, x, rest)
+    whole = view(x, x.shape, x.strides)
+    if x.needs_grad:
+        tape.record((x,), lambda g: (g,), whole)
+    return whole, part(tape, x, rest)
+
+
 def select(tape: Tape, x: Tensor) -> Tensor:
     """One entry of the first axis; backward, the others are filled with zeros."""
     y = view(x, x.shape[1:], None)
@@ -159,6 +170,26 @@ def split(tape: Tape, x: Tensor, widths: Sequence[Dim]) -> list[Tensor]:
         shapes = [piece.shape for piece in pieces]
         tape.record((x,), backward, *pieces)
     return pieces
+
+
+def apart(tape: Tape, x: Tensor, count: int) -> list[Tensor]:
+    """The entries of the second axis one by one; backward, one tensor is put together of theirs."""
+    batch, _, *rest = x.shape
+    strides = None if tape.symbolic else x.strides or steps(x.shape)
+    pieces = [view(x, (batch, 1, *rest), strides) for _ in range(count)]
+    if x.needs_grad:
+        shape, dtype = x.shape, x.dtype
+        tape.record((x,), lambda *gradients: (tape.new("cat", shape, dtype),), *pieces)
+    return pieces
+
+
+def together(tape: Tape, pieces: Sequence[Tensor], shape: Shape) -> Tensor:
+    """Such entries end to end."""
+    y = tape.new("cat", shape, pieces[0].dtype)
+    if any(piece.needs_grad for piece in pieces):
+        one, count = pieces[0].shape, len(pieces)
+        tape.record(pieces, lambda g: (view(g, one, g.strides or steps(g.shape)),) * count, y)
+    return y
 
 
 def rows(tape: Tape, x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
