@@ -235,11 +235,16 @@ def experts_of(c: MoEConfig, experts: Axis, embed: Axis) -> Module:
             act=c.act,
             bias=bias,
         )
-    (gate_up, down), transposed = names.stacked, c.transposed_experts
+    (*first, down), transposed = names.stacked, c.transposed_experts
+    width = ffn if len(first) == 2 else 2 * ffn
     return Module(
         "",
         (
-            *stacked_matrix(gate_up, experts, c.top_k, 2 * ffn, embed, transposed, c.expert_bias),
+            *(
+                leaf
+                for name in first
+                for leaf in stacked_matrix(name, experts, c.top_k, width, embed, transposed, c.expert_bias)
+            ),
             gate_op(c.act, c.top_k * c.d_ff_expert),
             *stacked_matrix(down, experts, c.top_k, embed, ffn, transposed, c.expert_bias),
         ),
