@@ -76,6 +76,21 @@ def test_a_list_is_filtered_by_family_kind_and_size(sizer_cli: Run) -> None:
     assert sizer_cli("presets", "list", "--kind", "decoders")[0] == 2
 
 
+def test_a_list_fits_a_terminal_and_says_by_which_name_it_was_found(sizer_cli: Run) -> None:
+    _, whole, _ = sizer_cli("presets", "list")
+    _, found, _ = sizer_cli("presets", "list", "--search", "BioBERT")
+    _, one, _ = sizer_cli("presets", "show", "bert-base-cased")
+    listed = json.loads(sizer_cli("presets", "list", "--search", "biobert", "--json")[1])["presets"]
+
+    assert max(map(len, whole.splitlines())) <= 100
+    assert "biobert" not in whole
+    # BERT-Base, Cased has 108,310,272 parameters in transformers.
+    assert " ".join(found.split()[-6:]) == "bert-base-cased bert encoder dense 108M biobert-base-cased"
+    assert "also: biobert-base-cased" in one
+    assert listed[0]["aliases"] == ["biobert-base-cased"]
+    assert listed[0]["params"] == 108_310_272
+
+
 # Architectures that transformers has not.
 NOT_THEIRS = ("gpt_from_scratch", "palm", "torchvision_resnet", "transformer")
 

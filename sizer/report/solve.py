@@ -194,10 +194,12 @@ def _wanted(targets: Sequence[Target]) -> str:
 
 
 def _below(found: Solution) -> list[str]:
-    lines = (
-        [] if found.found else [f"none is within {float(100 * found.tolerance):g} %; these are the nearest"]
-    )
-    return [*lines, *(f"- {note}" for note in found.notes)]
+    lines = [f"- {note}" for note in found.notes]
+    if found.found:
+        return lines
+    if not found.answers:
+        return ["no sizes keep to all that is asked of them", *lines]
+    return [f"none is within {float(100 * found.tolerance):g} %; these are the nearest", *lines]
 
 
 def _explained(model: Model, found: Solution) -> list[str]:

@@ -97,6 +97,8 @@ def with_texts(value: Any) -> Any:
 
     >>> with_texts({"forward": 2**60, "batch": 8})
     {'forward': 1152921504606846976, 'forward_str': '1152921504606846976', 'batch': 8}
+    >>> with_texts({"forward": [2**60, 0.5]})
+    {'forward': [1152921504606846976, 0.5], 'forward_str': ['1152921504606846976', 0.5]}
     """
     if isinstance(value, list | tuple):
         return [with_texts(item) for item in value]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hmac
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
@@ -42,6 +42,21 @@ class Sent(Response):  # type: ignore[misc]
         self.status_code, self.raw_headers, self.body = kept.for_client(
             wanted.get(b"accept-encoding", b""), wanted.get(b"if-none-match")
         )
+
+
+class Streamed(StreamingResponse):  # type: ignore[misc]
+    """An answer that is sent as it is worked out; its calculator is given back however the client leaves."""
+
+    def __init__(self, parts: AsyncGenerator[bytes], kind: str, *, zipped: bool) -> None:
+        headers = {"vary": "accept, accept-encoding", "cache-control": "no-store"}
+        if zipped:
+            headers["content-encoding"] = "gzip"
+        super().__init__(parts, 200, headers, kind)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, and end the calculation if it has not ended."""
+        async with contextlib.aclosing(self.body_iterator):
+            await super().__call__(scope, receive, send)
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
@@ -190,7 +205,7 @@ class Door:
         except Failed:
             return problem(500, "the calculation ended without an answer; please report the request")
         if found.parts is not None:
-            return _stream(found.parts, found.kind, zipped=found.gzip)
+            return Streamed(found.parts, found.kind, zipped=found.gzip)
         exits = [] if found.exit_code is None else [(b"sizer-exit", str(found.exit_code).encode())]
         answer = Kept(found.status, found.kind, found.data, found.packed, control=self.control, more=exits)
         if found.status < 500 and not found.last and len(body) <= MAX_KEY:
@@ -228,13 +243,6 @@ class Door:
 def problem(status: int, detail: str) -> Response:
     """An error that the door itself answers."""
     return Response(problems.document(status, detail), status, media_type=problems.MEDIA_TYPE)
-
-
-def _stream(parts: AsyncIterator[bytes], kind: str, *, zipped: bool) -> Response:
-    headers = {"vary": "accept, accept-encoding", "cache-control": "no-store"}
-    if zipped:
-        headers["content-encoding"] = "gzip"
-    return StreamingResponse(parts, 200, headers, kind)
 
 
 @lru_cache(maxsize=512)

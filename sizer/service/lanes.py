@@ -12,8 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import sizer
@@ -63,7 +62,7 @@ class Job:
 class Found:
     """An answer: whole, with the same in gzip where that is shorter, or a stream of parts."""
 
-    def __init__(self, about: dict[str, Any], parts: AsyncIterator[bytes] | None = None) -> None:
+    def __init__(self, about: dict[str, Any], parts: AsyncGenerator[bytes] | None = None) -> None:
         self.status: int = about["status"]
         self.kind: str = about["type"]
         self.exit_code: int | None = about["exit"]
@@ -105,12 +104,11 @@ class _Calculator:
         try:
             await asyncio.wait_for(self._read(b"R"), START)
         except (TimeoutError, asyncio.IncompleteReadError):
-            await self.end()
             raise Failed("a calculator does not start") from None
 
     @property
     def alive(self) -> bool:
-        return self.process is not None and self.process.returncode is None
+        return bool(self.process.returncode is None)
 
     async def _read(self, *letters: bytes) -> tuple[bytes, bytes]:
         letter, length = FRAME.unpack(await self.process.stdout.readexactly(FRAME.size))
@@ -129,11 +127,10 @@ class _Calculator:
 
     async def end(self) -> None:
         """Stop the process and remove its folder."""
-        if self.alive:
-            self.process.kill()
         if self.process is not None:
-            await self.process.wait()
+            # Kills it. While a pipe is open and full, asyncio does not see that a process has ended.
             self.process._transport.close()
+            await self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -147,8 +144,8 @@ class Lane:
         self.memory = memory
         self.nice = nice
         self.idle: list[_Calculator] = []
-        self.running = 0
-        self.waiting: deque[asyncio.Future[None]] = deque()
+        self.waiting = 0
+        self._places = asyncio.Semaphore(most)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def answer(self, job: Job) -> Found:
@@ -163,6 +160,8 @@ class Lane:
                 if found.stream:
                     streams = True
                     found.parts = self._parts(calculator)
+                    # What has begun also ends where nobody asks for a part.
+                    await anext(found.parts)
                     return found
                 while True:
                     letter, data = await calculator.next()
@@ -179,9 +178,10 @@ class Lane:
             if not streams:
                 self._leave(calculator, clean=clean)
 
-    async def _parts(self, calculator: _Calculator) -> AsyncIterator[bytes]:
+    async def _parts(self, calculator: _Calculator) -> AsyncGenerator[bytes]:
         clean = False
         try:
+            yield b""
             async with asyncio.timeout(self.deadline + GRACE):
                 while True:
                     letter, data = await calculator.next()
@@ -195,30 +195,13 @@ class Lane:
             self._leave(calculator, clean=clean)
 
     async def _enter(self) -> None:
-        if self.running < self.most and not self.waiting:
-            self.running += 1
-            return
-        if len(self.waiting) >= self.queue:
+        if self._places.locked() and self.waiting >= self.queue:
             raise Busy
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting.append(turn)
+        self.waiting += 1
         try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._pass_on()
-            else:
-                self.waiting.remove(turn)
-            raise
-
-    def _pass_on(self) -> None:
-        """Give a place to the next who waits for one."""
-        while self.waiting:
-            turn = self.waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self.running -= 1
+            await self._places.acquire()
+        finally:
+            self.waiting -= 1
 
     async def _take(self) -> _Calculator:
         while self.idle:
@@ -226,8 +209,16 @@ class Lane:
             if calculator.alive:
                 return calculator
             await calculator.end()
+        return await self._started()
+
+    async def _started(self) -> _Calculator:
         calculator = _Calculator(self.memory, self.nice)
-        await calculator.start()
+        try:
+            await calculator.start()
+        except BaseException:
+            # Also where whoever waited for it has left.
+            await calculator.end()
+            raise
         return calculator
 
     def _leave(self, calculator: _Calculator | None, *, clean: bool) -> None:
@@ -238,17 +229,11 @@ class Lane:
             task = asyncio.ensure_future(calculator.end())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        self._pass_on()
+        self._places.release()
 
     async def start(self) -> None:
         """Start one calculator, so that the first request need not wait for it."""
-        calculator = _Calculator(self.memory, self.nice)
-        try:
-            await calculator.start()
-        except asyncio.CancelledError:
-            await calculator.end()
-            raise
-        self.idle.append(calculator)
+        self.idle.append(await self._started())
 
     async def close(self) -> None:
         """Stop all calculators."""

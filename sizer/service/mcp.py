@@ -62,8 +62,7 @@ def server(lanes: dict[bool, Lane]) -> Server[Any]:
             found = await lanes[ENDPOINTS[path].heavy].answer(job)
         except (Busy, Failed) as error:
             return _failure(str(error) or "too many calls wait for an answer")
-        if found.parts is not None:
-            found.data = b"".join([part async for part in found.parts])
+        # No tool has an answer that is streamed.
         text = found.data.decode()
         if found.status != 200:
             return _failure(json.loads(text)["detail"])

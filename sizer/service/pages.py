@@ -24,20 +24,16 @@ HEADERS = [
 ]
 
 
-def files(control: str, folder: str = FOLDER) -> dict[str, Kept]:
-    """Every file below a folder by its path, as it is sent; `index.html` of the folder is `/`."""
+def files(control: str) -> dict[str, Kept]:
+    """Every file of the page by its path, as it is sent; `index.html` is `/`."""
     found: dict[str, Kept] = {}
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in os.walk(FOLDER):
         for name in names:
             path = os.path.join(parent, name)
-            if name.startswith(".") or name.endswith(".py"):
-                continue
             with open(path, "rb") as handle:
                 sent = file(name, handle.read(), control)
-            found["/" + os.path.relpath(path, folder).replace(os.sep, "/")] = sent
-    if "/index.html" in found:
-        found["/"] = found["/index.html"]
-    return found
+            found["/" + os.path.relpath(path, FOLDER).replace(os.sep, "/")] = sent
+    return found | {"/": found["/index.html"]}
 
 
 def file(name: str, data: bytes, control: str) -> Kept:

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 import sympy
 from forms import assert_equal, document
 
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 # The closed forms of the papers and of docs/, in the words of transformers' configurations.

@@ -256,6 +256,7 @@ BAD = [
     (["--gpus", "8", "--mode", "train", "--zero", "3", "--pp", "2"], ["--zero 3 and --pp 2 contradict"]),
     (["--gpus", "8", "--mode", "train", "--checkpointing", "some"], ["no checkpointing named 'some'"]),
     (["--gpus", "8", "--dtype", "bf16,zz"], ["no weight format named 'zz'"]),
+    (["--gpus", "8", "--overhead", "100GiB"], ["its runtime alone takes more than"]),
 ]
 
 
@@ -266,6 +267,46 @@ def test_bad_input_is_a_line_and_exit_2(sizer_cli: Run, args: list[str], fragmen
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert [fragment for fragment in fragments if fragment not in err] == [], err
+
+
+# Nothing was too large: nothing is so laid out, and the answer says of what.
+NONE = [
+    ("llama-3-8b --gpus 3 --mode train --batch-size 4 --micro-batch 3", "batch_size = 4, micro_batch = 3"),
+    ("llama-3-8b --gpus 8 --mode train --batch-size 8 --vpp 3", "vpp = 3"),
+    ("mixtral-8x7b --gpus 16 --ep 3", "ep = 3"),
+    ("mixtral-8x7b --gpus 64 --mode train --batch-size 64 --ep 3", "ep = 3"),
+    ("llama-3-8b --max-gpus 8 --ep 2", "no experts to share"),
+    ("t5-small --gpus 8 --pp 2", "in 2 stacks"),
+]
+
+
+@pytest.mark.parametrize(("line", "why"), NONE, ids=[line for line, _ in NONE])
+def test_where_no_layout_is_possible_the_answer_says_why(sizer_cli: Run, line: str, why: str) -> None:
+    code, out, err = sizer_cli("plan", "--on", "h100", *line.split())
+
+    assert (code, err) == (1, "")
+    assert why in out.splitlines()[-1]
+    assert "nearest" not in out
+
+
+def test_replicas_that_are_fixed_are_in_every_layout(sizer_cli: Run) -> None:
+    _, out, _ = sizer_cli("plan", "llama-3-8b", "--on", "h100", "--gpus", "8", "--dp", "2", "--json")
+    found = json.loads(out)
+
+    for choice in [found["best"], *found["others"]]:
+        layout = choice["layout"]
+        assert (layout["dp"], layout["tp"] * layout["pp"]) == (2, 4)
+
+
+def test_attention_that_holds_its_scores_is_not_split_over_ranks(sizer_cli: Run) -> None:
+    line = "plan llama-3-8b --on h100 --gpus 8 --mode train --batch-size 8 --seq-len 4096 --attention"
+    eager = json.loads(sizer_cli(*line.split(), "eager", "--json")[1])
+    code, _, err = sizer_cli(*line.split(), "eager", "--cp", "2")
+    split = json.loads(sizer_cli(*line.split(), "sdpa", "--cp", "2", "--json")[1])
+
+    assert {choice["layout"]["cp"] for choice in [eager["best"], *eager["others"]]} == {1}
+    assert (code, "--cp 2 needs --attention sdpa" in err) == (2, True)
+    assert split["best"]["layout"]["cp"] == 2
 
 
 def test_plan_on_the_command_line(sizer_cli: Run) -> None:

@@ -25,11 +25,14 @@ ROOT = Path(__file__).parents[2]
 class Server:
     """`sizer serve` on a free port; `log` are its lines so far."""
 
+    # How Python starts it, before the options of the command.
+    program: tuple[str, ...] = ("-m", "sizer")
+
     def __init__(self, *options: str, **variables: str) -> None:
         environment = {k: v for k, v in os.environ.items() if k not in ("SIZER_TOKEN", "SIZER_SERVICE")}
         path = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH", ""))))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sizer", "serve", "--port", "0", *options],
+            [sys.executable, *self.program, "serve", "--port", "0", *options],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -70,17 +73,16 @@ class Server:
         return [line for line in map(json.loads, self.log) if line["logger"] == "request"]
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """SIGTERM, unless it has ended, and the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
-        self.close()
-        return code
+        try:
+            return self.process.wait(30)
+        finally:
+            self._close()
 
-    def close(self) -> None:
-        """End it if it runs, and close what it has open here."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+    def _close(self) -> None:
+        self.process.kill()
+        self.process.wait()
         self.client.close()
         self.reader.join(10)
         assert self.process.stderr is not None
@@ -106,7 +108,7 @@ def start() -> Iterator[Callable[..., Server]]:
 
     yield begin
     for each in started:
-        each.close()
+        assert each.stop() == 0
 
 
 @pytest.fixture(scope="module")

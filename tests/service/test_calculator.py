@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,18 @@ class Asked:
 class Pipes:
     """A calculator and both ends of its pipes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nice: int = 0) -> None:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
         self.process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "SIZER_CALCULATOR": '{"nice": 1, "memory": 0}'},
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "SIZER_CALCULATOR": json.dumps({"nice": nice, "memory": 0}),
+            },
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -103,6 +108,18 @@ def test_one_answer_after_another(pipes: Pipes) -> None:
     assert wrong.packed == b"", "a sentence is not worth it"
     assert any(key.endswith("_str") for key in json.loads(whole.data))
     assert pipes.close() == 0
+
+
+@pytest.mark.parametrize("nice", [0, 7])
+def test_heavy_answers_give_way(tmp_path: Path, nice: int) -> None:
+    with closing(Pipes(tmp_path, nice)) as pipes:
+        found = pipes.ask("tensors", "model=gpt2-small&expand=true")
+        # Field 19 of proc(5).
+        stat = Path(f"/proc/{pipes.process.pid}/stat").read_text().rpartition(")")[2].split()
+
+    assert int(stat[16]) == os.getpriority(os.PRIO_PROCESS, 0) + nice
+    assert (found.about["type"], found.about["stream"]) == ("application/x-ndjson", False)
+    assert json.loads(found.data.splitlines()[0])["name"] == "transformer.wte.weight"
 
 
 @pytest.mark.parametrize("zipped", [False, True])

@@ -258,11 +258,17 @@ RAW: list[tuple[str, list[bytes], bytes]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def impatient() -> Iterator[Server]:
-    found = Server("--client-timeout", "1", "--no-access-log")
+class Plain(Server):
+    """Without httptools, uvicorn reads requests in Python."""
+
+    program = ("-c", "import sys; sys.modules['httptools'] = None; from sizer.cli import entry; entry()")
+
+
+@pytest.fixture(scope="module", params=[Server, Plain], ids=["httptools", "h11"])
+def impatient(request: pytest.FixtureRequest) -> Iterator[Server]:
+    found: Server = request.param("--client-timeout", "1", "--no-access-log")
     yield found
-    found.close()
+    assert found.stop() == 0
 
 
 @pytest.mark.parametrize(("parts", "begin"), [row[1:] for row in RAW], ids=[row[0] for row in RAW])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import ClientSession, StdioServerParameters, stdio_client
+from mcp import Client, ClientSession, StdioServerParameters, stdio_client
 from service.conftest import ROOT
+
+from sizer.service.lanes import Lane
+from sizer.service.mcp import server
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -32,7 +36,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 async def _asked() -> tuple[list[types.Tool], list[types.CallToolResult]]:
     parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "sizer", "mcp"], env={"PYTHONPATH": str(ROOT)}
+        command=sys.executable, args=["-m", "sizer", "mcp"], env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     async with stdio_client(parameters) as (source, sink), ClientSession(source, sink) as session:
         await session.initialize()
@@ -55,6 +59,22 @@ def test_tools_answer_as_the_commands(sizer_cli: Run) -> None:
         assert isinstance(content, types.TextContent)
         assert result.is_error
         assert part in content.text
+
+
+def test_more_calls_than_may_wait() -> None:
+    async def run() -> list[types.CallToolResult]:
+        lanes = {heavy: Lane(1, 0, 20.0, 2_000_000_000) for heavy in (False, True)}
+        async with Client(server(lanes)) as client:
+            calls = [client.call_tool("count", {"model": name}) for name in ("gpt2-small", "gpt2-xl")]
+            results = await asyncio.gather(*calls)
+        await lanes[False].close()
+        return results
+
+    first, second = asyncio.run(run())
+
+    assert not first.is_error
+    assert second.is_error
+    assert "too many calls wait" in str(second.content[0])
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, sizer_cli: Run) -> None:

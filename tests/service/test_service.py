@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import os
 import signal
 import socket
@@ -11,10 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
 from service.conftest import ROOT, Server
+
+from sizer.service import logs
 
 COUNT = "/v1/count?model=gpt2-small"
 Start = Callable[..., Server]
@@ -278,6 +282,36 @@ def test_without_the_extra(
 
     assert (code, out) == (2, "")
     assert "model-sizer[serve]" in err
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [(b" \n", "holds no token"), (b"\xff\xfe", "cannot read the token")],
+    ids=["none", "binary"],
+)
+def test_a_file_without_a_token(
+    tmp_path: Path, sizer_cli: Callable[..., tuple[int, str, str]], data: bytes, part: str
+) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(data)
+
+    code, out, err = sizer_cli("serve", "--token-file", str(path))
+
+    assert (code, out) == (2, "")
+    assert part in err
+
+
+def test_an_error_in_the_log_is_one_line() -> None:
+    try:
+        raise KeyError("two\nlines")
+    except KeyError:
+        record = logging.LogRecord("uvicorn", logging.ERROR, "", 0, "it %s", ("broke",), sys.exc_info())
+    line = logs.Formatter().format(record)
+    document = json.loads(line)
+
+    assert "\n" not in line
+    assert (document["level"], document["message"]) == ("error", "it broke")
+    assert document["exception"].splitlines()[-1] == r"KeyError: 'two\nlines'"
 
 
 def test_a_port_in_use(server: Server, sizer_cli: Callable[..., tuple[int, str, str]]) -> None:
