@@ -173,14 +173,14 @@ def output_gate(c: MoEConfig) -> tuple[Module | Leaf, ...]:
 
 def feed_forwards(c: MoEConfig, embed: Axis, experts: Module | None = None) -> tuple[Module, ...]:
     """The dense MLP of some layers and the experts of the others."""
-    experts = sparse_mlp(c, embed) if experts is None else experts
     if c.mlp_layers is None:
-        return (experts,)
+        return (experts or sparse_mlp(c, embed),)
     found: tuple[Module, ...] = ()
     if c.mlp_layers.has("dense"):
         found = (dense_mlp(c, embed, at=c.mlp_layers.layers("dense")),)
     if c.mlp_layers.has("sparse"):
-        found = (*found, experts._replace(at=c.mlp_layers.layers("sparse")))
+        mixture = experts or sparse_mlp(c, embed)
+        found = (*found, mixture._replace(at=c.mlp_layers.layers("sparse")))
     return found
 
 
