@@ -24,12 +24,16 @@ READ = [row for row in ROWS if "config" in row]
 
 # Classes whose tensors in memory are exact, and in files are named otherwise than transformers 5 saves
 # them: of the first two, published files have only the whole model, whose names these parts have
-# there; of Kimi K2.5's, transformers 5 writes the text's layers under the name of the tower's.
+# there; of Kimi K2.5's, transformers 5 writes the text's layers under the name of the tower's; of
+# Molmo 2's, it cuts the table of all tokens in two halves, where files have the new tokens apart.
 STORED_OTHERWISE = {
     "Glm4vMoeTextModel",
     "Kimi_K25VisionModel",
     "Kimi_K25Model",
     "Kimi_K25ForConditionalGeneration",
+    "Molmo2ForConditionalGeneration",
+    "Molmo2Model",
+    "Molmo2TextModel",
 }
 
 

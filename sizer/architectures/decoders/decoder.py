@@ -7,6 +7,7 @@ The readers of the families that share it stand in files of their own beside thi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar
 
 from sizer.architectures.decoders.decoder_names import LLAMA, WINDOWED, Names
@@ -36,7 +37,7 @@ class DecoderConfig(Config):
     `norm`: "rms", "layer", "layer_no_bias", or "none" (a norm without a weight).
     `norms`: names of the norms before and after attention, before and after the MLP; "" for none.
     `qk_norm`: "head" (one weight of Dh for all heads), "full" (a weight for every head's width),
-    "heads" (the same weight as a matrix, heads by Dh) or "list" (a norm of its own for each head).
+    "heads" (the same weight as a matrix, heads by Dh; "heads_bias" with a bias) or "list" (a norm a head).
     `gated`: three matrices in the MLP rather than two.
     `window_layers`: "full" or "window" for each layer; without it a `window` holds for all.
     `sinks`: a learned logit for each head, which takes attention from the tokens.
@@ -178,17 +179,20 @@ def qk_norms(c: DecoderConfig, heads: Axis, kv_heads: Axis) -> tuple[Module, ...
         return ()
     q_name, k_name = c.qk_norm_names
     one_head = Axis("head", c.d_head)
-    if c.qk_norm in ("heads", "list"):
-        per_head = _matrix_norm if c.qk_norm == "heads" else _list_of_norms
+    if c.qk_norm in ("heads", "heads_bias", "list"):
+        matrix = partial(_matrix_norm, bias=c.qk_norm == "heads_bias")
+        per_head = _list_of_norms if c.qk_norm == "list" else matrix
         return per_head(c, q_name, c.n_heads, one_head), per_head(c, k_name, c.n_kv_heads, one_head)
     q, k = (one_head, one_head) if c.qk_norm == "head" else (heads, kv_heads)
     return norm(c, q_name, q), norm(c, k_name, k)
 
 
-def _matrix_norm(c: DecoderConfig, name: str, count: Dim, head: Axis) -> Module:
-    """A LayerNorm over each head whose weights are one matrix, as Cohere's."""
-    weight = Param("weight", (Axis("heads", count), head))
-    return Module(name, (weight,), kind=c.ways.norm or "layer_norm", component="norm")
+def _matrix_norm(c: DecoderConfig, name: str, count: Dim, head: Axis, *, bias: bool) -> Module:
+    """A LayerNorm over each head whose weights are one matrix, as Cohere's, or Chameleon's with biases."""
+    leaves = ("weight", "bias") if bias else ("weight",)
+    axes = (Axis("heads", count), head)
+    weights = tuple(Param(leaf, axes) for leaf in leaves)
+    return Module(name, weights, kind=c.ways.norm or "layer_norm", component="norm")
 
 
 def _list_of_norms(c: DecoderConfig, name: str, count: Dim, head: Axis) -> Module:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.decoders.decoder import fused_gated_mlp
 from sizer.architectures.heads import with_head
 from sizer.architectures.moe.deepseek import dense_and_sparse, kinds_of_mlp, router
 from sizer.architectures.moe.inkling_config import InklingSizes, sizes_in_file
@@ -32,6 +33,7 @@ class InklingConfig(InklingSizes):
     """Sizes and switches of an Inkling.
 
     `mlp_layers`: "dense" or "sparse" for each layer, where the dense ones do not simply lead.
+    `fused`: in files, gate and value of the always-on MLPs are one tensor, as where the whole model is.
     """
 
     n_dense_layers: Dim = 0
@@ -39,6 +41,7 @@ class InklingConfig(InklingSizes):
     d_ff: Dim
     n_shared_experts: Dim
     tie_embeddings: bool = False
+    fused: bool = False
 
     letters = {**InklingSizes.letters, "mlp_layers": "L"}
 
@@ -50,7 +53,7 @@ def inkling(c: InklingConfig) -> Module:
     """
     embed = Axis("embed", c.d_model)
     dense, sparse = dense_and_sparse(c)
-    mlp = gated_mlp("mlp", Axis("ffn", c.d_ff), embed, act=c.act)
+    mlp = _dense(c, embed)
     block = Module(
         "layers",
         (
@@ -68,6 +71,17 @@ def inkling(c: InklingConfig) -> Module:
     table = embedding("embed_tokens", Axis("vocab", c.vocab_size), embed)
     normed = table._replace(children=(*table.children, rms_norm("embed_norm", embed)))
     return with_head(c, (normed, block, rms_norm("norm", embed)))
+
+
+def _fused(c: InklingConfig) -> bool:
+    return c.fused and c.layout == "checkpoint"
+
+
+def _dense(c: InklingConfig, embed: Axis) -> Module:
+    ffn = Axis("ffn", c.d_ff)
+    if _fused(c):
+        return fused_gated_mlp("mlp", ffn, embed, bias=False, act=c.act, names=("w13_dn", "w2_md"))
+    return gated_mlp("mlp", ffn, embed, act=c.act)
 
 
 def convolution(name: str, channels: Axis, width: Dim) -> Module:
@@ -110,13 +124,16 @@ def _experts(c: InklingConfig, embed: Axis, sparse: Layers) -> Module:
     gate = router("gate", experts, embed)
     _, balance = gate.children
     scores = Param("weight", (Axis("expert", c.n_experts + c.n_shared_experts), embed), "matmul")
+    names: tuple[tuple[str, Axis], ...] = (("gate_proj", ffn), ("up_proj", ffn), ("down_proj", ffn))
+    if _fused(c):
+        names = (("shared_w13_weight", 2 * ffn), ("shared_w2_weight", ffn))
+    *first, (last, _) = names
     shared = Module(
         "shared_experts",
         (
-            Param("gate_proj", (always, ffn, embed), "matmul"),
-            Param("up_proj", (always, ffn, embed), "matmul"),
+            *(Param(name, (always, width, embed), "matmul") for name, width in first),
             gate_op(c.act, c.n_shared_experts * c.d_ff_expert),
-            Param("down_proj", (always, embed, ffn), "matmul"),
+            Param(last, (always, embed, ffn), "matmul"),
         ),
         component="experts",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import norm
 from sizer.architectures.moe.moe_decoder import MoEConfig, moe_decoder
@@ -24,12 +24,13 @@ class LagunaConfig(MoEConfig):
 
     `heads`: query heads of each layer. `cores`: "full_0", "window_0", "full_1", …, the reach of a
     layer's attention with the place of its number of heads among those that occur.
-    `gate_per_head`: one gate for a head rather than one for each of its elements.
+    `gate_per_head`: one gate for a head rather than one for each of its elements. `gate_act`: of what kind.
     """
 
     heads: PerLayer
     cores: Pattern
     gate_per_head: bool = True
+    gate_act: str = "softplus"
 
     letters = {**MoEConfig.letters, "heads": "H", "cores": "L"}
 
@@ -80,7 +81,7 @@ def _output(c: LagunaConfig, embed: Axis, n_heads: Dim, layers: Layers) -> Modul
     gates = Axis("heads", n_heads) if c.gate_per_head else heads
     gate = linear("g_proj", gates, embed)
     return Module(
-        "", (gate, gate_op("softplus", heads.size), linear("o_proj", embed, heads, bias=c.o_bias)), at=layers
+        "", (gate, gate_op(c.gate_act, heads.size), linear("o_proj", embed, heads, bias=c.o_bias)), at=layers
     )
 
 
@@ -88,10 +89,46 @@ ARCHITECTURES = {"laguna": Architecture(LagunaConfig, laguna)}
 
 
 def _laguna(hf: HFConfig) -> Reading:
-    n_layers, bias = hf["num_hidden_layers"], hf["attention_bias"]
-    listed = hf["num_attention_heads_per_layer"] or [hf["num_attention_heads"]] * n_layers
-    heads: list[int] = list(listed)[:n_layers]
+    n_layers = hf["num_hidden_layers"]
     kinds = layer_kinds(hf, "layer_types", lambda _: "full_attention")
+    listed = hf["num_attention_heads_per_layer"] or [hf["num_attention_heads"]] * n_layers
+    return _read(
+        hf,
+        kinds,
+        list(listed)[:n_layers],
+        naming="laguna",
+        correction="frozen",
+        gate_per_head=hf["gating"] is True or hf["gating"] == "per-head",
+        mlp_layers=sparse_layers(hf, lambda i: i > 0),
+        d_ff_shared=hf["shared_expert_intermediate_size"],
+        **layered_rotary(hf, kinds, {"full_attention": 0.5, "sliding_attention": 1.0}),
+    )
+
+
+def _step3p5(hf: HFConfig) -> Reading:
+    """The text of Step 3.7: windowed layers may have more heads, which the first files say apart."""
+    kinds = layer_kinds(hf, "layer_types", lambda _: "full_attention")
+    n_heads, windowed = hf["num_attention_heads"], hf["num_sliding_attention_heads"]
+    if windowed is None:
+        windowed = (hf.get("attention_other_setting") or {}).get("num_attention_heads", n_heads)
+    listed = hf.get("moe_layers_enum")
+    sparse = {int(i) for i in listed.split(",")} if isinstance(listed, str) else set(listed or ())
+    turned = hf.get("partial_rotary_factors") or [1.0] * len(kinds)
+    return _read(
+        hf,
+        kinds,
+        [windowed if kind == "sliding_attention" else n_heads for kind in kinds],
+        naming="step3p5",
+        correction="buffer",
+        gate_act="sigmoid",
+        mlp_layers=sparse_layers(hf, lambda i: i in sparse if listed is not None else i >= 3),
+        d_ff_shared=hf["share_expert_dim"],
+        **layered_rotary(hf, kinds, {kind: turned[kinds.index(kind)] for kind in kinds}),
+    )
+
+
+def _read(hf: HFConfig, kinds: list[str], heads: list[int], **given: Any) -> Reading:
+    bias = hf["attention_bias"]
     groups = {n: i for i, n in enumerate(dict.fromkeys(heads))}
     reach = ("window" if kind == "sliding_attention" else "full" for kind in kinds)
     cores = tuple(f"{kind}_{groups[n]}" for kind, n in zip(reach, heads, strict=True))
@@ -99,18 +136,13 @@ def _laguna(hf: HFConfig) -> Reading:
         hf,
         "laguna",
         LagunaConfig,
-        naming="laguna",
-        correction="frozen",
         n_heads=heads[0],
         heads=PerLayer(tuple(heads)),
         cores=Pattern(cores),
-        gate_per_head=hf["gating"] is True or hf["gating"] == "per-head",
-        mlp_layers=sparse_layers(hf, lambda i: i > 0),
-        d_ff_shared=hf["shared_expert_intermediate_size"],
         qkv_bias=bias,
         o_bias=bias,
-        **layered_rotary(hf, kinds, {"full_attention": 0.5, "sliding_attention": 1.0}),
+        **given,
     )
 
 
-HF_READERS = {"laguna": _laguna}
+HF_READERS = {"laguna": _laguna, "step3p5": _step3p5}

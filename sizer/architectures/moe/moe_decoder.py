@@ -117,10 +117,11 @@ class MoEConfig(DecoderConfig):
         return stored if self.layout == "checkpoint" else in_memory
 
 
-def moe_decoder(c: MoEConfig, attend: Module | None = None) -> Module:
+def moe_decoder(c: MoEConfig, attend: Module | None = None, experts: Module | None = None) -> Module:
     """Mixtral (arXiv:2401.04088), with the tensor names of `MixtralForCausalLM`.
 
-    Source: transformers `modeling_mixtral.py`. `attend` replaces the usual attention.
+    Source: transformers `modeling_mixtral.py`. `attend` replaces the usual attention, and
+    `experts` what stands in the layers that have experts.
     """
     names, embed = c.names, Axis("embed", c.d_model)
     norms = (norms_named(c, name, embed) for name in names.norms or c.norms)
@@ -128,7 +129,7 @@ def moe_decoder(c: MoEConfig, attend: Module | None = None) -> Module:
     attends = residual(*before_attn, moe_attention(c) if attend is None else attend, *after_attn)
     block = Module(
         "layers",
-        (attends, residual(*before_mlp, *feed_forwards(c, embed), *after_mlp)),
+        (attends, residual(*before_mlp, *feed_forwards(c, embed, experts), *after_mlp)),
         repeat=c.n_layers,
         flow="block",
     )
@@ -170,15 +171,16 @@ def output_gate(c: MoEConfig) -> tuple[Module | Leaf, ...]:
     return (gate, *bias, gate_op("sigmoid", heads.size))
 
 
-def feed_forwards(c: MoEConfig, embed: Axis) -> tuple[Module, ...]:
+def feed_forwards(c: MoEConfig, embed: Axis, experts: Module | None = None) -> tuple[Module, ...]:
     """The dense MLP of some layers and the experts of the others."""
     if c.mlp_layers is None:
-        return (sparse_mlp(c, embed),)
+        return (experts or sparse_mlp(c, embed),)
     found: tuple[Module, ...] = ()
     if c.mlp_layers.has("dense"):
         found = (dense_mlp(c, embed, at=c.mlp_layers.layers("dense")),)
     if c.mlp_layers.has("sparse"):
-        found = (*found, sparse_mlp(c, embed)._replace(at=c.mlp_layers.layers("sparse")))
+        mixture = experts or sparse_mlp(c, embed)
+        found = (*found, mixture._replace(at=c.mlp_layers.layers("sparse")))
     return found
 
 
@@ -235,11 +237,16 @@ def experts_of(c: MoEConfig, experts: Axis, embed: Axis) -> Module:
             act=c.act,
             bias=bias,
         )
-    (gate_up, down), transposed = names.stacked, c.transposed_experts
+    (*first, down), transposed = names.stacked, c.transposed_experts
+    width = ffn if len(first) == 2 else 2 * ffn
     return Module(
         "",
         (
-            *stacked_matrix(gate_up, experts, c.top_k, 2 * ffn, embed, transposed, c.expert_bias),
+            *(
+                leaf
+                for name in first
+                for leaf in stacked_matrix(name, experts, c.top_k, width, embed, transposed, c.expert_bias)
+            ),
             gate_op(c.act, c.top_k * c.d_ff_expert),
             *stacked_matrix(down, experts, c.top_k, embed, ffn, transposed, c.expert_bias),
         ),

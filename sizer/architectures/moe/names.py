@@ -15,7 +15,7 @@ class MoENames(NamedTuple):
     """Names of the parts of a layer, each from the layer's own name on.
 
     `expert`: the three matrices of one expert, or "" for each where all experts of a layer are two
-    tensors, named by `stacked`. `shared_parts`: two names for a fused gate and value.
+    tensors, or three, named by `stacked`. `shared_parts`: two names for a fused gate and value.
     `norms`: replaces `DecoderConfig.norms` where only the checkpoint differs.
     """
 
@@ -26,7 +26,7 @@ class MoENames(NamedTuple):
     correction: str = "mlp.gate.e_score_correction_bias"
     experts: str = "mlp.experts"
     expert: tuple[str, str, str] = GATE_UP_DOWN
-    stacked: tuple[str, str] | None = None
+    stacked: tuple[str, ...] | None = None
     shared: str = "mlp.shared_experts"
     shared_parts: tuple[str, ...] = GATE_UP_DOWN
     shared_gate: str = "mlp.shared_expert_gate"
@@ -103,6 +103,15 @@ NAMES: dict[str, tuple[MoENames, MoENames]] = {
     "mimo_v2_flash": (_PLAIN, MoENames(sinks="attention_sink_bias")),
     "minimax_m3": (_FUSED, _FUSED),
     "minimax_m3_vl": (_FUSED, _MIXTRAL._replace(shared="block_sparse_moe.shared_experts")),
+    "step3p5": (
+        _PLAIN,
+        MoENames(
+            router="moe.gate",
+            correction="moe.router_bias",
+            stacked=("moe.gate_proj.weight", "moe.up_proj.weight", "moe.down_proj.weight"),
+            shared="share_expert",
+        ),
+    ),
     "sarvam": (_PLAIN, MoENames(embedding="word_embeddings", correction="mlp.gate.expert_bias")),
     # The bare decoder keeps its embedding's name: only that of a model with a head is another.
     "sarvam_base": (_PLAIN, MoENames(correction="mlp.gate.expert_bias")),

@@ -100,11 +100,11 @@ def vqgan(c: VQGanConfig) -> Module:
 def _encoder(c: VQGanConfig) -> Children:
     top, encoded = _channels(c, len(c.multiples) - 1), Axis("encoded", c.d_encoded)
     return (
-        _conv("conv_in", Axis("channels", c.d_base), Axis("image", c.n_channels)),
+        conv3x3("conv_in", Axis("channels", c.d_base), Axis("image", c.n_channels)),
         *(_down(c, level) for level in range(len(c.multiples))),
         Module("middle_block", _middle(c, top, None)),
         layer_norm("norm_out", top),
-        _conv("conv_out", encoded, top),
+        conv3x3("conv_out", encoded, top),
         Module("time_conv", (_conv3("conv.conv", encoded, 4),), repeat=c.n_halvings),
         Module("time_res_stack", _in_time(encoded), repeat=c.n_blocks),
     )
@@ -116,11 +116,11 @@ def _decoder(c: VQGanConfig) -> Children:
     return (
         Module("time_res_stack", _in_time(latent), repeat=c.n_blocks),
         Module("time_conv", (_conv3("conv.conv", latent, 3),), repeat=c.n_halvings),
-        _conv("conv_in", top, latent),
+        conv3x3("conv_in", top, latent),
         Module("middle_block", _middle(c, top, code)),
         *(_up(c, level, code) for level in reversed(range(len(c.multiples)))),
         _norm("norm_out", first, code),
-        _conv("conv_out", Axis("image", c.n_out_channels), first),
+        conv3x3("conv_out", Axis("image", c.n_out_channels), first),
     )
 
 
@@ -133,7 +133,7 @@ def _down(c: VQGanConfig, level: int) -> Module:
     before, attends = (1, *c.multiples)[level], level in c.attending
     sampling: Children = ()
     if level < len(c.multiples) - 1:
-        sampling = (_conv("downsample.conv", _channels(c, level), _channels(c, level)),)
+        sampling = (conv3x3("downsample.conv", _channels(c, level), _channels(c, level)),)
     blocks = _level(c, level, before, c.n_blocks, None, attends=attends)
     return Module(f"down_block.down.{level}", (*blocks, *sampling))
 
@@ -142,7 +142,7 @@ def _up(c: VQGanConfig, level: int, code: Axis) -> Module:
     before, attends = (*c.multiples, c.multiples[-1])[level + 1], level in c.attending
     sampling: Children = ()
     if level > 0:
-        sampling = (_conv("upsample.conv", _channels(c, level), _channels(c, level)),)
+        sampling = (conv3x3("upsample.conv", _channels(c, level), _channels(c, level)),)
     blocks = _level(c, level, before, c.n_decoder_blocks, code, attends=attends)
     return Module(f"up_block.up.{level}", (*blocks, *sampling))
 
@@ -153,8 +153,8 @@ def _level(
     """The blocks of a resolution; the first comes from `before` times `d_base` channels."""
     inp, out = Axis("channels", before * c.d_base), _channels(c, level)
     widens = before != c.multiples[level]
-    first = _resnet(inp, out, code, shortcut=widens)
-    blocks = first_and_rest("block", first, _resnet(out, out, code), count)
+    first = resnet_block(inp, out, code, shortcut=widens)
+    blocks = first_and_rest("block", first, resnet_block(out, out, code), count)
     if not attends:
         return (blocks,)
     norms = Module("attn_norms", (_norm("", out, code),), repeat=count)
@@ -163,10 +163,10 @@ def _level(
 
 def _middle(c: VQGanConfig, width: Axis, code: Axis | None) -> Children:
     return (
-        Module("block_1", _resnet(width, width, code)),
+        Module("block_1", resnet_block(width, width, code)),
         _norm("attn_norm", width, code),
         Module("attn_1", _attention(c), component="attention"),
-        Module("block_2", _resnet(width, width, code)),
+        Module("block_2", resnet_block(width, width, code)),
     )
 
 
@@ -179,14 +179,15 @@ def _attention(c: VQGanConfig) -> Children:
     )
 
 
-def _resnet(inp: Axis, out: Axis, code: Axis | None, *, shortcut: bool = False) -> Children:
+def resnet_block(inp: Axis, out: Axis, code: Axis | None, *, shortcut: bool = False) -> Children:
+    """Two convolutions with a norm before each, which a `code` scales; `shortcut`: a third beside them."""
     one = Axis("one", 1)
     widen = (convolution("nin_shortcut", out, inp, one, one, component="other"),) if shortcut else ()
     return (
         _norm("norm1", inp, code),
-        _conv("conv1", out, inp),
+        conv3x3("conv1", out, inp),
         _norm("norm2", out, code),
-        _conv("conv2", out, out),
+        conv3x3("conv2", out, out),
         *widen,
     )
 
@@ -200,7 +201,8 @@ def _norm(name: str, width: Axis, code: Axis | None) -> Module:
     return Module(name, (layer_norm("norm_layer", width), *scales), component="norm")
 
 
-def _conv(name: str, out: Axis, inp: Axis) -> Module:
+def conv3x3(name: str, out: Axis, inp: Axis) -> Module:
+    """A convolution over three by three places."""
     return convolution(name, out, inp, Axis("kernel", 3), Axis("kernel", 3), component="other")
 
 
