@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -93,6 +95,17 @@ def test_a_list_fits_a_terminal_and_says_by_which_name_it_was_found(sizer_cli: R
     assert "also: biobert-base-cased" in one
     assert listed[0]["aliases"] == ["biobert-base-cased"]
     assert listed[0]["params"] == 108_310_272
+
+
+def test_a_list_of_models_that_are_published_in_round_numbers_alone(sizer_cli: Run) -> None:
+    # Chowdhery et al. 2022, table 1: PaLM of 8.63, 62.50 and 540.35 billion parameters.
+    _, out, _ = sizer_cli("presets", "list", "--family", "palm")
+    _, large, _ = sizer_cli("presets", "list", "--family", "palm", "--min", "100000000000", "-q")
+    rows = list(csv.DictReader(io.StringIO(sizer_cli("presets", "list", "--family", "palm", "--csv")[1])))
+
+    assert [line.split()[4] for line in out.splitlines()[2:]] == ["8.63B", "62.5B", "540B"]
+    assert large == "palm-540b\n"
+    assert (rows[2]["kinds"], rows[2]["aliases"], rows[2]["params"]) == ("decoder dense", "palm", "")
 
 
 # Architectures that transformers has not.

@@ -30,8 +30,8 @@ def listing(
         if (family is None or family in (preset.family, preset.architecture, preset.model_type))
         and set(kinds) <= set(preset.kinds)
         and (search is None or search.lower() in preset.name.lower() or _called(preset, search))
-        and least <= preset.expect.get("params", 0)
-        and (most is None or preset.expect.get("params", 0) <= most)
+        and least <= _params(preset)
+        and (most is None or _params(preset) <= most)
     ]
 
     def document() -> dict[str, Any]:
@@ -48,7 +48,7 @@ def listing(
                 p.name,
                 p.architecture or p.model_type,
                 " ".join(p.kinds),
-                units.count(p.expect.get("params", 0)),
+                units.count(_params(p)),
                 ", ".join(_called(p, search)),
             )
             for p in found
@@ -56,10 +56,15 @@ def listing(
         headers = ("name", "architecture", "kind", "params", "also")
         width = 5 if any(row[4] for row in rows) else 4
         return View(
-            Table(headers[:width], [row[:width] for row in rows], (3,), [_record(p) for p in found]),
+            Table(headers[:width], [row[:width] for row in rows], (3,), [_flat(p) for p in found]),
         )
 
     return Report("\n".join(preset.name for preset in found), document, view)
+
+
+def _params(preset: Preset) -> int:
+    """Its parameters, exact or as published."""
+    return preset.expect.get("params") or units.parse_count(preset.expect.get("published", "0")) or 0
 
 
 def _called(preset: Preset, word: str | None) -> list[str]:
@@ -141,6 +146,11 @@ def toml(preset: Preset) -> str:
     lines += [f"config.{key} = {value(item)}" for key, item in preset.config.items()]
     lines += [f"expect.{key} = {value(item)}" for key, item in preset.expect.items()]
     return "\n".join(lines)
+
+
+def _flat(preset: Preset) -> dict[str, Any]:
+    """The record with words in place of lists."""
+    return {**_record(preset), "kinds": " ".join(preset.kinds), "aliases": " ".join(preset.aliases)}
 
 
 def _record(preset: Preset) -> dict[str, Any]:
