@@ -64,6 +64,10 @@ DTYPES = {
 }
 
 
+# What PyTorch calls the scales and the zero points of a quantized tensor's channels.
+_PER_CHANNEL = ("q_per_channel_scales", "q_per_channel_zero_points")
+
+
 class Storage:
     """A storage: its dtype, its elements, where its bytes are and how many are there."""
 
@@ -212,6 +216,10 @@ class Walk:
                 if not width:
                     raise BadInput(f"{clip(self.where)}: {clip(args[6].name)} is no dtype that sizer knows")
             self._keep(Found(path, storage, dtype, width, args[1], args[2], args[3], self.where))
+            if name == "_rebuild_qtensor" and len(args) > 4 and isinstance(args[4], tuple):
+                # The scheme, then numbers for the whole tensor or a tensor of them, one a channel.
+                for part, thing in zip(_PER_CHANNEL, args[4][1:], strict=False):
+                    self.visit(thing, (*path, part), depth + 1)
             return
         if name == "_rebuild_meta_tensor_no_storage" and len(args) >= 3 and isinstance(args[0], Global):
             raise BadInput(

@@ -313,15 +313,16 @@ def test_every_protocol(tmp_path: Path, torch: Any, protocol: int) -> None:
     }
 
 
-# What torch makes -> the parameters of the weight, and the stored types.
-TENSORS: dict[str, tuple[Any, int, set[str]]] = {
-    "sparse": (lambda t: t.eye(4).to_sparse(), 4, {"int64", "fp32"}),
-    "by tensor": (lambda t: t.quantize_per_tensor(t.zeros(4, 6), 0.1, 0, t.qint8), 24, {"qint8"}),
+# What torch makes -> the parameters of the weight, the stored types, and the helpers.
+TENSORS: dict[str, tuple[Any, int, set[str], dict[str, int]]] = {
+    "sparse": (lambda t: t.eye(4).to_sparse(), 4, {"int64", "fp32"}, {}),
+    "by tensor": (lambda t: t.quantize_per_tensor(t.zeros(4, 6), 0.1, 0, t.qint8), 24, {"qint8"}, {}),
     "by row": (
-        lambda t: t.quantize_per_channel(t.zeros(4, 6), t.ones(4), t.zeros(4), 0, t.quint8), 24, {"quint8"},
+        lambda t: t.quantize_per_channel(t.zeros(4, 6), t.ones(4).double(), t.zeros(4).long(), 0, t.quint8),
+        24, {"quint8", "fp64", "int64"}, {"scales": 4, "zero points": 4},
     ),
-    "wide": (lambda t: t.quantize_per_tensor(t.zeros(4, 6), 0.1, 0, t.qint32), 24, {"qint32"}),
-    "expanded": (lambda t: t.zeros(1, 3).expand(5, 3), 3, {"fp32"}),
+    "wide": (lambda t: t.quantize_per_tensor(t.zeros(4, 6), 0.1, 0, t.qint32), 24, {"qint32"}, {}),
+    "expanded": (lambda t: t.zeros(1, 3).expand(5, 3), 3, {"fp32"}, {}),
 }  # fmt: skip
 
 
@@ -329,12 +330,12 @@ TENSORS: dict[str, tuple[Any, int, set[str]]] = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", TENSORS)
 def test_tensors_of_other_kinds(tmp_path: Path, torch: Any, case: str) -> None:
-    make, params, dtypes = TENSORS[case]
+    make, params, dtypes, helpers = TENSORS[case]
     torch.save({"w": make(torch)}, tmp_path / "m.pt")
 
     found = sizer.load_checkpoint(tmp_path / "m.pt")
 
-    assert (found.count().total, found.problems) == (params, [])
+    assert (found.count().total, found.count().helpers, found.problems) == (params, helpers, [])
     assert {t.dtype for t in found.stored} == dtypes
 
 

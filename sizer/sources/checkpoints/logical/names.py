@@ -73,6 +73,8 @@ HELPERS = {
     "kv_scale": "scales",
     "q_scale": "scales",
     "prob_scale": "scales",
+    "q_per_channel_scales": "scales",
+    "q_per_channel_zero_points": "zero points",
     "input_zero_point": "zero points",
     "output_zero_point": "zero points",
     "k_zero_point": "zero points",
