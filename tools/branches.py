@@ -18,8 +18,8 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# They derive or verify all of transformers' types, minutes for branches that their neighbours take too.
-LONG = ("test_derive_transformers_torch.py", "test_ledger_torch.py")
+# It derives all of transformers' types, minutes for branches that its neighbours take too.
+LONG = ("test_derive_transformers_torch.py",)
 # Percent. Calculators of the service cannot be watched behind their wall.
 LEAST = {"architectures": 95, "core": 95, "measures": 95, "all": 90}
 COVERAGE = (sys.executable, "-m", "coverage")

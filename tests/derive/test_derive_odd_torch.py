@@ -52,6 +52,8 @@ FORMULAS: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
     ("Special", {}, "width**2 + 3", {"layers": 12}),
     ("Given", {}, "100*100 + 100", {"width": 100}),
     ("Even", {}, "a*b", {}),
+    ("Less", {}, "floor(width/(heads - 1))*width", {}),
+    ("Twins", {}, "3*width", {"a": 3, "b": 3}),
 ]
 
 
@@ -97,6 +99,7 @@ NONE: list[tuple[str, dict[str, Any], str]] = [
     ("odd_modules:Many", {}, "it makes over 60,000 tensors; give smaller sizes"),
     ("odd_modules:Squares", {}, "no expression holds at fresh points"),
     ("odd_modules:Pairs", {}, "it accepts too few combinations of arguments"),
+    ("odd_modules:Pyramid", {}, "dimension 0 (of over 64 shapes) follows no expression"),
     ("odd_modules:Nested", {}, "its Inner needs width, without a default"),
     ("odd_modules:Nested", {"inner": {"widht": 6}}, "no field of Inner named 'widht'; did you mean 'width'?"),
     ("odd_modules:Pydantic", {}, "its Checked needs width, without a default"),

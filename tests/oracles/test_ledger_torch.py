@@ -164,6 +164,8 @@ def test_assert_params_says_what_there_is() -> None:
     assert "transformer.h.{0-11}: 7,087,872" in str(caught.value)
     with pytest.raises(sizer.SizerError, match="no part 'head'"):
         assert_params(module, 124_439_808, components={"head": 1})
+    with pytest.raises(sizer.SizerError, match="no whole number of parameters"):
+        assert_params(module, 124.4e6)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", ["gpt2-small", {"model_type": "gpt2"}])
