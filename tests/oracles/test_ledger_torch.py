@@ -83,6 +83,14 @@ def test_a_block_that_differs_stands_apart() -> None:
     assert (found.total, found.frozen) == (116, 20)
 
 
+def test_a_module_that_is_absent_is_nothing() -> None:
+    module = nn.Sequential(nn.Linear(3, 3))
+    module.register_module("adapter", None)
+    module.register_parameter("scale", None)
+
+    assert (count_module(module).total, list(count_module(module).parts)) == (12, ["0"])
+
+
 def test_one_module_under_many_names() -> None:
     one = nn.Linear(3, 3)
     found = count_module(nn.Sequential(one, nn.ReLU(), one, one))
