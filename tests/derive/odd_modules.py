@@ -279,6 +279,16 @@ class Less(nn.Module):
         self.layer = nn.Linear(width // (heads - 1), width, bias=False)
 
 
+class Ordered(nn.Module):
+    """Bounds of a schedule, which make no tensor."""
+
+    def __init__(self, width: int = 8, first: int = 3, last: int = 9) -> None:
+        super().__init__()
+        if first >= last:
+            raise ValueError("it ends before it begins")
+        self.scale = nn.Parameter(torch.ones(width))
+
+
 class Twins(nn.Module):
     """Two numbers that have to be one."""
 

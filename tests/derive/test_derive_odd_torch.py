@@ -53,6 +53,7 @@ FORMULAS: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
     ("Given", {}, "100*100 + 100", {"width": 100}),
     ("Even", {}, "a*b", {}),
     ("Less", {}, "floor(width/(heads - 1))*width", {}),
+    ("Ordered", {}, "width", {}),
     ("Twins", {}, "3*width", {"a": 3, "b": 3}),
 ]
 
@@ -73,6 +74,8 @@ def test_the_defaults_of_an_object_are_those_of_the_object_that_holds_it() -> No
 
 
 def test_what_must_divide_is_a_rule() -> None:
+    # What only arguments without tensors obey is no rule of the formula.
+    assert document("odd_modules:Ordered")["rules"] == []
     assert document("odd_modules:Octets")["rules"] == ["8 divides width: the module refuses others"]
     assert document("odd_modules:Grouped")["rules"] == [
         f"{rule}: the module refuses others"
@@ -105,6 +108,12 @@ NONE: list[tuple[str, dict[str, Any], str]] = [
     ("odd_modules:Pydantic", {}, "its Checked needs width, without a default"),
     ("odd_modules:Configured", {}, "its Plain needs width, without a default"),
     ("user_modules:keywords", {f"o{i}": i for i in range(2001)}, "has 2,001 arguments; over 2,000"),
+    # Its shared blocks come at layers of their own.
+    (
+        "transformers:ZambaForCausalLM",
+        {},
+        "the formula of small sizes is not that of the given ones",
+    ),
     ("transformers:PreTrainedModel", {}, "has no configuration class of its own"),
     ("transformers:CLIPModel", {"text_config": 3}, "its CLIPConfig refuses these values"),
 ]
