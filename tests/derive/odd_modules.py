@@ -179,7 +179,7 @@ class Arithmetic(nn.Module):
         self.std = round(2 / (5 * width), 3)
         self.budget = width * most + width / (heads + extra)
         self.names = ["head"] * heads
-        self.whole = nn.Parameter(torch.zeros(math.ceil(width * 2.0)))
+        self.whole = nn.Parameter(torch.zeros(math.ceil(width * 2.0), round(8 * width / 3)))
         size = width + width * gated if mode != 3 else 0
         self.up = nn.Linear(min(size, math.inf), round(width * 1.5), bias=False)
         self.part = nn.Linear(int(width / heads), 1 + round(rate * width), bias=False)
@@ -267,6 +267,44 @@ class Pairs(nn.Module):
             raise ValueError("two of the three are 30, 40 and 50")
         self.layer = nn.Linear(a, b, bias=False)
         self.other = nn.Linear(b, c, bias=False)
+
+
+class Less(nn.Module):
+    """One head is apart; of one alone nothing is left."""
+
+    def __init__(self, width: int = 60, heads: int = 4) -> None:
+        super().__init__()
+        if width % (heads - 1):
+            raise ValueError("the others do not divide it")
+        self.layer = nn.Linear(width // (heads - 1), width, bias=False)
+
+
+class Ordered(nn.Module):
+    """Bounds of a schedule, which make no tensor."""
+
+    def __init__(self, width: int = 8, first: int = 3, last: int = 9) -> None:
+        super().__init__()
+        if first >= last:
+            raise ValueError("it ends before it begins")
+        self.scale = nn.Parameter(torch.ones(width))
+
+
+class Twins(nn.Module):
+    """Two numbers that have to be one."""
+
+    def __init__(self, width: int = 8, a: int = 3, b: int = 3) -> None:
+        super().__init__()
+        if str(a) != str(b):
+            raise ValueError("a is not b")
+        self.layer = nn.Linear(width, a, bias=False)
+
+
+class Pyramid(nn.Module):
+    """Each layer a little wider than the one before, however wide it begins."""
+
+    def __init__(self, d: int = 8) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(d, 16 + i, bias=False) for i in range(70))
 
 
 class Stuck(nn.Module):

@@ -52,6 +52,9 @@ FORMULAS: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
     ("Special", {}, "width**2 + 3", {"layers": 12}),
     ("Given", {}, "100*100 + 100", {"width": 100}),
     ("Even", {}, "a*b", {}),
+    ("Less", {}, "floor(width/(heads - 1))*width", {}),
+    ("Ordered", {}, "width", {}),
+    ("Twins", {}, "3*width", {"a": 3, "b": 3}),
 ]
 
 
@@ -71,6 +74,8 @@ def test_the_defaults_of_an_object_are_those_of_the_object_that_holds_it() -> No
 
 
 def test_what_must_divide_is_a_rule() -> None:
+    # What only arguments without tensors obey is no rule of the formula.
+    assert document("odd_modules:Ordered")["rules"] == []
     assert document("odd_modules:Octets")["rules"] == ["8 divides width: the module refuses others"]
     assert document("odd_modules:Grouped")["rules"] == [
         f"{rule}: the module refuses others"
@@ -97,11 +102,18 @@ NONE: list[tuple[str, dict[str, Any], str]] = [
     ("odd_modules:Many", {}, "it makes over 60,000 tensors; give smaller sizes"),
     ("odd_modules:Squares", {}, "no expression holds at fresh points"),
     ("odd_modules:Pairs", {}, "it accepts too few combinations of arguments"),
+    ("odd_modules:Pyramid", {}, "dimension 0 (of over 64 shapes) follows no expression"),
     ("odd_modules:Nested", {}, "its Inner needs width, without a default"),
     ("odd_modules:Nested", {"inner": {"widht": 6}}, "no field of Inner named 'widht'; did you mean 'width'?"),
     ("odd_modules:Pydantic", {}, "its Checked needs width, without a default"),
     ("odd_modules:Configured", {}, "its Plain needs width, without a default"),
     ("user_modules:keywords", {f"o{i}": i for i in range(2001)}, "has 2,001 arguments; over 2,000"),
+    # Its shared blocks come at layers of their own.
+    (
+        "transformers:ZambaForCausalLM",
+        {},
+        "the formula of small sizes is not that of the given ones",
+    ),
     ("transformers:PreTrainedModel", {}, "has no configuration class of its own"),
     ("transformers:CLIPModel", {"text_config": 3}, "its CLIPConfig refuses these values"),
 ]

@@ -15,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 import sizer  # noqa: E402
 from sizer.testing import assert_params, count_module  # noqa: E402
 
-pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 nn = torch.nn
 
 
@@ -81,6 +81,14 @@ def test_a_block_that_differs_stands_apart() -> None:
         "4": (1, 20, 0),
     }
     assert (found.total, found.frozen) == (116, 20)
+
+
+def test_a_module_that_is_absent_is_nothing() -> None:
+    module = nn.Sequential(nn.Linear(3, 3))
+    module.register_module("adapter", None)
+    module.register_parameter("scale", None)
+
+    assert (count_module(module).total, list(count_module(module).parts)) == (12, ["0"])
 
 
 def test_one_module_under_many_names() -> None:
@@ -164,6 +172,8 @@ def test_assert_params_says_what_there_is() -> None:
     assert "transformer.h.{0-11}: 7,087,872" in str(caught.value)
     with pytest.raises(sizer.SizerError, match="no part 'head'"):
         assert_params(module, 124_439_808, components={"head": 1})
+    with pytest.raises(sizer.SizerError, match="no whole number of parameters"):
+        assert_params(module, 124.4e6)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", ["gpt2-small", {"model_type": "gpt2"}])

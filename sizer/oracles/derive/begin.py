@@ -121,8 +121,6 @@ def _drop_needless(begun: Start) -> None:
         _, left, right = rule
         names = (arguments(left) | arguments(right)) & set(space.free())
         space.comparisons.remove(rule)
-        if not names:
-            continue
         outcomes: list[frozenset[str] | None] = []
         seen: set[tuple[int, ...]] = set()
         for _ in range(TRIES):

@@ -238,8 +238,6 @@ def _solved(matrix: list[list[Fraction]], width: int) -> list[Fraction] | None:
                 matrix[other] = [a - factor * b for a, b in zip(matrix[other], matrix[row], strict=True)]
         pivots.append(column)
         row += 1
-        if row == len(matrix):
-            break
     if any(line[width] for line in matrix[row:]):
         return None
     solution = [Fraction(0)] * width
@@ -250,12 +248,8 @@ def _solved(matrix: list[list[Fraction]], width: int) -> list[Fraction] | None:
 
 def degrees(poly: Poly, names: Iterable[str]) -> dict[str, int]:
     """The highest power of each argument."""
-    found = dict.fromkeys(names, 0)
-    for monomial in poly.terms:
-        for letter, power in _letters(monomial):
-            if letter in found:
-                found[letter] = max(found[letter], abs(power))
-    return found
+    powers = [entry for monomial in poly.terms for entry in _letters(monomial)]
+    return {name: max((abs(p) for letter, p in powers if letter == name), default=0) for name in names}
 
 
 def _letters(monomial: Monomial) -> Iterable[tuple[str, int]]:

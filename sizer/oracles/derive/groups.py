@@ -75,7 +75,7 @@ def _by_index(pattern: str, names: list[str], samples: Sequence[Sample], fitter:
         else:
             if len(classes) >= MAX_SHAPES:
                 raise Inexpressible(
-                    pattern, "its shape changes with its index", _series(present[name], name, 0)
+                    pattern, f"dimension 0 (of over {MAX_SHAPES} shapes)", _series(present[name], name, 0)
                 )
             classes.append((_shape(name, present[name], fitter), [name]))
     return [d for shape, members in classes for d in _counted(pattern, shape, members, samples, fitter)]

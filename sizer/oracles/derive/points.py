@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 from sizer.core.poly import Poly
-from sizer.oracles.derive.expressions import Point, arguments, evaluate
+from sizer.oracles.derive.expressions import Number, Point, arguments, evaluate
 from sizer.oracles.derive.trace import Record as Trace
 
 ROUNDS = 60
@@ -96,13 +96,13 @@ class Space:
         self, point: dict[str, int], dividend: Poly, divisor: Poly, movable: set[str], random: Random
     ) -> bool:
         """Raise an argument of the dividend to the next value that divides; else redraw the divisor."""
-        own = arguments(dividend) & movable - arguments(divisor)
+        below = _value(divisor, point)
+        # No dividend is a multiple of nothing.
+        own = arguments(dividend) & movable - arguments(divisor) if below > 0 else frozenset[str]()
         name = bare(dividend)
-        if name in own:
-            below = evaluate(divisor, point)
-            if isinstance(below, int) and below > 0:
-                point[name] += -point[name] % below
-                return True
+        if name in own and isinstance(below, int):
+            point[name] += -point[name] % below
+            return True
         for name in sorted(own, key=lambda n: (-point[n], n)):
             start = point[name]
             for step in range(STEPS):
@@ -140,6 +140,14 @@ class Space:
                         return True
                 point[name] = start
         return False
+
+
+def _value(poly: Poly, point: Point) -> Number:
+    """The value at a point; zero where it divides by zero."""
+    try:
+        return evaluate(poly, point)
+    except ZeroDivisionError:
+        return 0
 
 
 def bare(poly: Poly) -> str:
