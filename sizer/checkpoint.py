@@ -142,9 +142,8 @@ class Checkpoint:
         """How the weights are packed: each scheme, and how many weights are packed so."""
         found: dict[str, int] = {}
         for weight in self._summary.packed:
-            if weight.scheme:
-                number = self._summary.number(weight.parts[0].name)
-                found[weight.scheme] = found.get(weight.scheme, 0) + number
+            number = self._summary.number(weight.stored.name)
+            found[weight.scheme] = found.get(weight.scheme, 0) + number
         return found
 
     def _adapter(self) -> list[str]:

@@ -26,7 +26,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 ROOT = Path(__file__).parents[1]
 # What Python itself imports, and what tests of derivation import where torch is: no modules of tests.
-collect_ignore = ["offline", "derive/user_modules.py", "derive/stepping_modules.py"]
+collect_ignore = ["offline", *(f"derive/{name}_modules.py" for name in ("odd", "stepping", "user"))]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,6 +33,10 @@ ANSWERS = [
     (["formula", "gpt2-small", "--ascii", "-q"], "V*D + C*D + L*(12*D**2 + 13*D) + 2*D"),
     (["formula", "gpt2-small", "--diff", "D", "-q"], "24LD + 13L + V + C + 2"),
     (["formula", "gpt2-small", "--latex"], "C D + 12 D^{2} L + 13 D L + D V + 2 D"),
+    # By hand: 24 · 768 + 13 and 50257 + 1024 + 2.
+    (["formula", "gpt2-small", "--diff", "D", "--keep", "L", "-q"], "18445L + 51283"),
+    (["formula", "gpt2-small", "--diff", "D", "--ascii", "-q"], "24*L*D + 13*L + V + C + 2"),
+    (["formula", "gpt2-small", "--diff", "D", "--latex"], "C + 24 D L + 13 L + V + 2"),
     (["explain", "gpt2-small", "-q"], "124439808"),
     (["presets", "list", "--family", "palm", "-q"], "palm-8b\npalm-62b\npalm-540b"),
 ]
@@ -69,6 +73,9 @@ FRAGMENTS = [
     (["formula", "gpt2-small", "--diff", "D"], ["elasticity 1.683"]),
     (["formula", "gpt2-small", "--python"], ["def params(C, D, L, V):", "12*L*D**2"]),
     (["formula", "gpt2-small", "--mathml"], ["<math>", "<msup>"]),
+    (["formula", "gpt2-small", "--of", "kv-cache", "--mathml"], ["<math>", "<mi>T</mi>"]),
+    (["formula", "gpt2-small", "--of", "memory", "--mathml"], ["<math>", "<mi>T</mi>"]),
+    (["formula", "gpt2-small", "--of", "activations", "--latex"], ["B D L T"]),
     (
         ["explain", "gpt2-small"],
         ["[V, D] = [50257, 768]", "38,597,376", "7,087,872", "85,054,464", "124,439,808"],
@@ -86,6 +93,37 @@ def test_answer_holds(sizer_cli: Run, args: list[str], fragments: list[str]) -> 
     assert (code, err) == (0, "")
     for fragment in fragments:
         assert fragment in out
+
+
+@pytest.mark.parametrize(
+    ("args", "name", "letters", "expected"),
+    [
+        ([], "params", {"D": 768, "L": 12, "V": 50257, "C": 1024}, 124_439_808),
+        (["--keep", "L"], "params", {"L": 24}, 209_494_272),
+        # 24LD + 13L + V + C + 2, the formula above in D.
+        (["--diff", "D"], "params_by_D", {"D": 1, "L": 1, "V": 1, "C": 1}, 41),
+        # Keys and values of two bytes: 2 · 2 · L · D a token.
+        (["--of", "kv-cache"], "cache_bytes", {"B": 2, "D": 768, "L": 12, "T": 10}, 2 * 10 * 4 * 12 * 768),
+    ],
+    ids=["params", "keep", "diff", "kv-cache"],
+)
+def test_a_formula_as_a_function_of_python(
+    sizer_cli: Run, args: list[str], name: str, letters: dict[str, int], expected: int
+) -> None:
+    _, out, _ = sizer_cli("formula", "gpt2-small", "--python", *args)
+    names: dict[str, Callable[..., int]] = {}
+    exec(out, names)
+
+    assert names[name](**letters) == expected
+
+
+def test_the_bytes_that_pytorch_keeps_as_a_function_of_python(sizer_cli: Run) -> None:
+    # `gpt2_eager_bf16` of tests/fixtures/activations.jsonl.gz, as PyTorch saved them.
+    how = ["--of", "activations", "--attention", "eager", "--batch-size", "2"]
+    names: dict[str, Callable[..., int]] = {}
+    exec(sizer_cli("formula", "gpt2-small", "--python", *how)[1], names)
+
+    assert names["activations_bytes"](B=2, D=256, H=8, L=2, T=128, V=1000) == 9_684_996
 
 
 BAD = [

@@ -26,9 +26,12 @@ MISTAKES = [
     (["config.json"], ["no command named 'config.json'", "sizer count config.json"]),
     (["help", "count"], ["sizer count --help"]),
     (["version"], ["sizer --version"]),
-    (["count", "gpt2", "--n_layers", "12"], ["No such option '--n_layers'", "--set n_layers="]),
-    (["count", "gpt2", "--hidden-size=12"], ["No such option '--hidden-size'", "--set d_model="]),
-    (["count", "gpt2", "-l", "12"], ["No such option '-l'", "--set n_layers="]),
+    (
+        ["count", "gpt2", "--n_layers", "12"],
+        ["No such option", "--n_layers", ". A size is set with --set n_layers="],
+    ),
+    (["count", "gpt2", "--hidden-size=12"], ["No such option", "--hidden-size", "--set d_model="]),
+    (["count", "gpt2", "-l", "12"], ["No such option", "-l", "--set n_layers="]),
     (["count", "gpt2", "-L"], ["-L sets n_layers", "-L 16"]),
     (["count", "gpt2", "-L", "-q"], ["-L sets n_layers", "-L 16"]),
     (["count", "gpt2", "gpt2-medium"], ["gpt2-medium", "one model at a time", "sizer compare"]),
@@ -46,6 +49,11 @@ MISTAKES = [
     (["memory", "whisper-tiny"], ["whisper-tiny: what whisper keeps", "not described yet"]),
     (["memory", "gpt2", "--class", "GPT2Model"], ["a training step needs a loss", "causal or masked"]),
     (["count", "gpt2", "--format", "word"], ["no table format named 'word'", "json, csv, markdown"]),
+    (["count", "gpt2", "--json", "--csv"], ["--json and --csv decide the same; give one"]),
+    (["count", "gpt2", "-q", "--json"], ["-q and --json decide the same"]),
+    (["count", "gpt2", "--format", "markdown", "-q"], ["--format and -q decide the same"]),
+    (["formula", "gpt2", "--latex", "--ascii"], ["--latex and --ascii decide the same"]),
+    (["check", "--json", "--format", "junit"], ["--json and --format decide the same"]),
 ]
 
 
@@ -66,6 +74,17 @@ def test_a_mistake_is_one_line_that_says_what_to_write(
     assert err.count("\n") == 1
     for fragment in fragments:
         assert fragment in err
+
+
+@pytest.mark.parametrize(
+    "args", [["--json", "--json"], ["--json", "-v"], ["--tied", "--untied"], ["-q", "-v"]]
+)
+def test_an_option_may_be_said_again(sizer_cli: Run, args: list[str]) -> None:
+    line = ["solve", "gpt2-small", "--params", "124439808", "--for", "n_layers"]
+
+    # Untied, its head is 50257 · 768 more: no number of layers reaches that within a per cent.
+    assert sizer_cli(*line, *args)[0] == ("--untied" in args)
+    assert sizer_cli("count", "--json", "--csv", "--help")[0] == 0
 
 
 def test_nothing_at_all_is_answered_with_the_help_on_standard_error(sizer_cli: Run) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +80,21 @@ def test_a_list_is_filtered_by_family_kind_and_size(sizer_cli: Run) -> None:
     assert sizer_cli("presets", "list", "--kind", "decoders")[0] == 2
 
 
+def test_a_list_fits_a_terminal_and_says_by_which_name_it_was_found(sizer_cli: Run) -> None:
+    _, whole, _ = sizer_cli("presets", "list")
+    _, found, _ = sizer_cli("presets", "list", "--search", "BioBERT")
+    _, one, _ = sizer_cli("presets", "show", "bert-base-cased")
+    listed = json.loads(sizer_cli("presets", "list", "--search", "biobert", "--json")[1])["presets"]
+
+    assert max(map(len, whole.splitlines())) <= 100
+    assert "biobert" not in whole
+    # BERT-Base, Cased has 108,310,272 parameters in transformers.
+    assert " ".join(found.split()[-6:]) == "bert-base-cased bert encoder dense 108M biobert-base-cased"
+    assert "also: biobert-base-cased" in one
+    assert listed[0]["aliases"] == ["biobert-base-cased"]
+    assert listed[0]["params"] == 108_310_272
+
+
 # Architectures that transformers has not.
 NOT_THEIRS = ("gpt_from_scratch", "palm", "torchvision_resnet", "transformer")
 
@@ -90,6 +109,10 @@ def test_a_config_json_is_read_to_the_same_model(preset: Preset) -> None:
     assert list(written)[:2] == ["model_type", "architectures"]
     assert back.count().total == model.count().total
     assert back.count().active == model.count().active
+    mine, theirs = (
+        {(t.name, t.shape, t.tied_to) for t in one.tensors() if t.kind == "param"} for one in (model, back)
+    )
+    assert mine == theirs
     assert back.unknown_keys == []
 
 
@@ -119,9 +142,13 @@ def test_a_file_of_ones_own_may_name_a_model_type(sizer_cli: Run, tmp_path: Path
     assert sizer_cli("count", str(tmp_path / "mine.toml"), "--set", "n_layers=2", "-q")[0] == 0
 
 
+LLAMA = 'architecture = "llama"\n[mine.config]\nvocab_size = 100\nd_model = 64\nn_layers = 4\nn_heads = 4\n'
 FILES_OF_ONES_OWN = [
     ("config = { d_model = 64 }", ["needs `architecture`", "`model_type`"]),
     ('architecture = "gpt2"\nmodel_type = "gpt2"\nconfig = { d_model = 64 }', ["both", "give one"]),
+    ('architecture = "gpt2"\nconfig = 3', ["`config` is not a table of sizes"]),
+    (LLAMA + "window_layers = [1, 2]", ["window_layers = (1, 2)", "a list of words, one a layer"]),
+    (LLAMA + 'd_ff = ["wide"]', ["d_ff = ('wide',)", "whole numbers"]),
     ('model_type = "qwen33"\nconfig = { d_model = 64 }', ["qwen33", "did you mean", "qwen3"]),
     ('model_type = "qwen3"\nconfig = { d_model = "wide" }', ["mine", "wide", "whole number"]),
 ]
@@ -134,6 +161,52 @@ def test_a_wrong_file_is_refused(sizer_cli: Run, tmp_path: Path, text: str, frag
 
     assert (code, out) == (2, "")
     assert all(fragment in err for fragment in fragments), err
+
+
+def test_an_installation_without_its_presets_says_so(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "sizer", tmp_path / "sizer", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "sizer", "count", "gpt2-small"]
+
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the preset files are missing from this installation; install it again" in done.stderr
+
+
+def test_a_file_of_two_models_asks_for_one(sizer_cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('architecture = "gpt2"\n[a]\nconfig = {}\n[b]\nconfig = {}\n')
+
+    code, out, err = sizer_cli("count", str(tmp_path / "mine.toml"))
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "holds 2 models (a, b)" in err
+
+
+def test_a_file_may_say_what_each_layer_is(tmp_path: Path) -> None:
+    kinds = 'd_ff = 128\nwindow = 16\nwindow_layers = ["full", "window", "window", "full"]\n'
+    (tmp_path / "mine.toml").write_text(f"[mine]\n{LLAMA}{kinds}")
+
+    model = sizer.load(tmp_path / "mine.toml")
+
+    # Keys and values of 64 numbers of 2 bytes: of all 48 tokens in two layers, of 16 in the others.
+    assert model.kv_cache(batch_size=1, seq_len=48, dtype="bf16").bytes == 2 * 64 * 2 * (2 * 48 + 2 * 16)
+    changed = model.with_values(window_layers=["window"] * 4)
+    assert changed.kv_cache(batch_size=1, seq_len=48, dtype="bf16").bytes == 2 * 64 * 2 * 4 * 16
+
+
+def test_a_layer_of_no_known_kind_is_refused() -> None:
+    with pytest.raises(sizer.SizerError, match="window_layers has 'windo'; a layer is full or window"):
+        sizer.load("llama-3-8b", window=4096, window_layers=["full"] * 31 + ["windo"])
+
+
+@pytest.mark.parametrize("values", [{"n_layer": 2, "n_layers": 3}, {"d_model": 64, "D": 64}], ids=str)
+def test_one_field_in_two_words_is_refused(values: dict[str, int]) -> None:
+    model = sizer.load("gpt2-small")
+    with pytest.raises(sizer.SizerError, match="is set twice"):
+        model.with_values(**values)
+    with pytest.raises(sizer.SizerError, match="is set twice"):
+        sizer.load("gpt2-small", **values)
 
 
 def test_names_and_aliases_are_unique() -> None:

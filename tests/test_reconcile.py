@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +77,12 @@ EXACT = [
     ),
     ("llama-3-8b", 6_442_450_944, ["12·L·D² instead of the sum"], "llm-resource-planner 0.2.0: 6.44B"),
     ("llama-2-7b", 6_738_417_664, ["rotary frequencies of every layer"], "hub total of Llama-2-7b-hf"),
+    (
+        "zamba-7b",
+        7_232_490_496 + 12 * (4 * 7424**2 - 7424**2 // 2 + 3 * 3712 * 14848 + 7424 + 3712),
+        ["shared layers counted at each use"],
+        "Glorioso et al. 2024: one block, which 13 layers use",
+    ),
     ("mixtral-8x7b", 12_879_925_248, ["active parameters instead of all"], "llm-flops 0.0.1"),
     ("mixtral-8x7b", 46_701_744_128, ["routers left out"], "Megatron's formula"),
     ("mixtral-8x7b", 46_702_809_088, ["vocabulary of 32,002 entries, not 32,000"], "dolphin-2.5 index / 2"),
@@ -399,6 +406,96 @@ def test_an_answer_takes_under_a_second(model: str, number: str) -> None:
     search(variants(loaded), parse(number))
 
     assert time.process_time() - started < 1
+
+
+# A configuration, what is more than its total, and the term for it.
+SMALL = [
+    # 24 rows of the decoder's table are another vocabulary: 20 become 64, of 8 each.
+    (
+        {
+            "model_type": "fsmt",
+            "langs": ["de", "en"],
+            "src_vocab_size": 20,
+            "tgt_vocab_size": 24,
+            "d_model": 8,
+            **{f"{s}_{k}": n for s in ("encoder", "decoder") for k, n in (("layers", 1), ("ffn_dim", 16))},
+            "encoder_attention_heads": 2,
+            "decoder_attention_heads": 2,
+        },
+        44 * 8,
+        "vocabulary padded to 64",
+    ),
+    # Three matrices of 35 · 45, an odd number, of which there is no half.
+    (
+        {
+            "model_type": "llama",
+            "hidden_size": 35,
+            "intermediate_size": 45,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 5,
+            "vocab_size": 1000,
+        },
+        3 * 35 * 45,
+        "MLP of twice the width",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "more", "name"), SMALL, ids=[row[2] for row in SMALL])
+def test_a_small_model(sizer_cli: CLI, tmp_path: Path, config: dict[str, Any], more: int, name: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    total = int(sizer_cli("count", str(path), "-q")[1])
+    out = sizer_cli("reconcile", str(path), str(total + more), "--json")[1]
+
+    assert [term["name"] for term in json.loads(out)["terms"]] == [name]
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        # Each of three uses lists the block again, with the adapters of all three.
+        (
+            {
+                "model_type": "zamba2",
+                "architectures": ["Zamba2ForCausalLM"],
+                "num_hidden_layers": 6,
+                "layers_block_type": ["mamba", "hybrid"] * 3,
+                "layer_types": ["mamba", "hybrid"] * 3,
+                "hybrid_layer_ids": [1, 3, 5],
+                "num_mem_blocks": 1,
+                "n_mamba_heads": 4,
+                "mamba_ngroups": 1,
+                "mamba_d_state": 8,
+                "adapter_rank": 4,
+                "use_shared_mlp_adapter": True,
+            },
+            [HEAD, "shared layers counted at each use"],
+        ),
+        # Scales of every product of integers.
+        (
+            {"model_type": "ibert", "architectures": ["IBertModel"], "num_hidden_layers": 2},
+            ["all 81 buffers"],
+        ),
+    ],
+    ids=["shared", "buffers"],
+)
+def test_every_entry_of_a_state_dict(
+    sizer_cli: CLI, tmp_path: Path, config: dict[str, Any], names: list[str]
+) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100}
+    config = {**sizes, **config, "max_position_embeddings": 40}
+    cls = getattr(transformers, config["architectures"][0])
+    with torch.device("meta"):
+        module = cls(cls.config_class.from_dict(dict(config)))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    number = sum(tensor.numel() for tensor in module.state_dict().values())
+    out = sizer_cli("reconcile", str(tmp_path), str(number), "--json")[1]
+
+    assert [term["name"] for term in json.loads(out)["terms"]] == names
 
 
 def test_a_sweep_is_refused() -> None:

@@ -34,6 +34,7 @@ MODELS = [
     ("bert-base", {}),
     ("bert-base", {"task": "pretraining"}),
     ("transformer-base", {}),
+    ("transformer-base", {"embeddings": False}),
     ("transformer-base", {"shared_embeddings": False, "n_decoder_layers": 3, "bias": False}),
 ]
 
@@ -217,11 +218,71 @@ def test_verify_says_no_with_exit_1(sizer_cli: Run, monkeypatch: pytest.MonkeyPa
     assert "differences" in out
 
 
-def test_an_architecture_without_a_public_module(sizer_cli: Run) -> None:
-    code, out, err = sizer_cli("verify", "palm-8b")
+@pytest.mark.parametrize(
+    ("args", "fragment"),
+    [
+        (["palm-8b"], "so there is nothing to compare with"),
+        (["palm-8b", "--what", "activations"], "no public torch module is known"),
+        (["gpt2-small", "--set", "qkv_bias=false"], "transformers' GPT-2 always has its biases"),
+        (["chatglm2-6b"], "code of their own repository, which sizer never runs"),
+        (["transformer-base", "--what", "flops"], "cannot be run by itself"),
+        (["gpt2-medium", "--what", "flops", "--attention", "flash"], "too many for real weights"),
+        (["bert-base", "--what", "shards", "--framework", "dtensor"], "has no tensor-parallel plan"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_what_has_no_module_to_compare_with(sizer_cli: Run, args: list[str], fragment: str) -> None:
+    code, out, err = sizer_cli("verify", *args)
 
     assert (code, out) == (2, "")
-    assert "nothing to compare with" in err
+    assert fragment in err
+
+
+LLAMA = {
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "vocab_size": 16,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "fragment"),
+    [
+        # A class of one's own.
+        ({"model_type": "llama", "architectures": ["OurModel"]}, "is no class of transformers"),
+        ({"model_type": "mixtral", "num_local_experts": 4}, "splits its experts with code of its own"),
+        ({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]}, ""),
+    ],
+)
+def test_shards_of_tensor_parallelism(
+    sizer_cli: Run, tmp_path: Path, config: dict[str, Any], fragment: str
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "num_key_value_heads": 2, **config}))
+    run = ("--what", "shards", "--framework", "dtensor", "--ranks", "2")
+    code, _, err = sizer_cli("verify", str(tmp_path), *run)
+
+    # The plan of transformers does not name the head of a classifier, so each rank has all of it.
+    assert code == (2 if fragment else 0)
+    assert fragment in err
+
+
+def test_flops_of_a_large_encoder_and_decoder_on_the_meta_device(sizer_cli: Run) -> None:
+    sizes = ("n_layers=1", "n_decoder_layers=1", "vocab_size=400_000")
+
+    assert sizer_cli("verify", "t5-small", *(f"--set={s}" for s in sizes), "--what", "flops")[0] == 0
+
+
+def test_levels_have_names() -> None:
+    from sizer.oracles.diff import diff
+    from sizer.oracles.sides import side
+    from sizer.oracles.verify import verify
+
+    with pytest.raises(sizer.SizerError, match="did you mean 'names'"):
+        verify(sizer.load("gpt2-small"), level="name")
+    with pytest.raises(sizer.SizerError, match="did you mean 'names'"):
+        diff(side("gpt2-small"), side("gpt2-small"), level="name")
 
 
 def test_counting_on_the_module_where_there_is_no_formula(sizer_cli: Run, tmp_path: Path) -> None:

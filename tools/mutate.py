@@ -1,11 +1,12 @@
 """Change the code a little, and see whether a test notices.
 
-    python tools/mutate.py --seconds 600 [--seed 1] [--map FILE] [sizer/core sizer/measures]
+    python tools/mutate.py --seconds 600 [--seed 1] [--least 80] [--map FILE] [sizer/core sizer/measures]
 
 A sample of small changes (an operator, a comparison, a number, a condition), one at a time, in memory
 alone. First the tests run once under coverage.py, which says what each test executes; a change then runs
 the tests that execute its line, the fastest of each file in turn, for at most `BUDGET` seconds.
-What survives is printed; the last line is the score. `--map` keeps what the tests execute for the next time.
+What survives is printed; the last line is the score, and the exit code is 1 where it is under `--least`
+percent. `--map` keeps what the tests execute for the next time.
 """
 
 from __future__ import annotations
@@ -312,7 +313,7 @@ def reading(node: ast.AST, tree: ast.Module) -> list[ast.AST]:
     ]
 
 
-def main() -> None:
+def main() -> int:
     """Sample changes until the time is over."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -320,6 +321,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", default=SOURCE)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--least", type=float, default=0, metavar="PERCENT")
     parser.add_argument("--map", type=Path, metavar="FILE")
     tests = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if not set_apart(path)]
     parser.add_argument("--tests", nargs="+", type=Path, default=tests, metavar="FILE")
@@ -363,7 +365,8 @@ def main() -> None:
             left += 1
             print(f"survives {len(tests)} tests: {name} {what}", flush=True)
     print(f"{tried - left} of {tried} changes were noticed, of {len(possible)} possible (seed {chosen.seed})")
+    return int(100 * (tried - left) < chosen.least * tried)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,7 +10,7 @@ from sizer.core.config import Config
 from sizer.core.dims import MAX_LAYERS, is_array
 from sizer.core.pattern import Pattern, PerLayer
 from sizer.errors import InvalidConfig
-from sizer.sources.values import canonical
+from sizer.sources.values import canonical_once, well_formed
 
 
 def changed(given: Mapping[str, Any], config: Config, values: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -19,7 +19,8 @@ def changed(given: Mapping[str, Any], config: Config, values: Mapping[str, Any],
     What was not given follows from the others again. Lists with an entry a layer follow `n_layers`, and
     a size that the whole has in common with its language model is changed in both.
     """
-    fresh = {canonical(key, type(config)): value for key, value in values.items()}
+    kind = type(config)
+    fresh = well_formed(canonical_once(values, kind), kind)
     text = given.get("text")
     if isinstance(text, Part):
         shared = {key: value for key, value in fresh.items() if key in text.given}

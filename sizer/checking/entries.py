@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sizer.checking.limits import COUNTS, VALUES, Limit, parse_limit
+from sizer.checking.limits import COUNTS, PARTS, VALUES, Limit, parse_limit
 from sizer.core.record import Record
 from sizer.errors import BadInput, SizerError, UnknownName, shown
-from sizer.measures.count import COMPONENTS
 
 SOURCES = ("preset", "config", "checkpoint", "factory")
 # Group -> what describes a run, beside the values that are expected of it.
@@ -94,10 +93,9 @@ def _entry(table: dict[str, Any], line: int, source: str, target: str, name: str
     components = table.get("components", {})
     if not isinstance(components, dict):
         raise BadInput(f"components is {shown(components)}, and not a table such as {{ norm = 38_400 }}")
-    if source in ("preset", "config"):
-        for key in components:
-            if key not in COMPONENTS:
-                raise UnknownName("component", key, COMPONENTS, hint=", ".join(COMPONENTS))
+    for key in components:
+        if key not in PARTS:
+            raise UnknownName("component", key, PARTS, hint=", ".join(PARTS))
     expected |= {
         f"components.{key}": _number(value, f"components.{key}") for key, value in components.items()
     }

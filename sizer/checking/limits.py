@@ -30,9 +30,11 @@ VALUES: dict[str, tuple[str, ...]] = {
     ),
     "weights": ("bytes",),
 }
+# Of an architecture, and what a file of LoRA's has beside them.
+PARTS = (*COMPONENTS, "adapter")
 QUANTITIES = (
     *COUNTS,
-    *(f"components.{name}" for name in COMPONENTS),
+    *(f"components.{name}" for name in PARTS),
     *(f"{group}.{value}" for group, values in VALUES.items() for value in values),
 )
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -84,9 +86,6 @@ def _quantity(name: str) -> str:
     for spelt in (name, f"{name}_bytes", f"{name}.bytes"):
         if spelt in QUANTITIES:
             return spelt
-    # A part of a factory's module, or a component that a file has and no architecture.
-    if name.startswith("components."):
-        return name
     raise UnknownName(
         "quantity", name, QUANTITIES, hint="such as params, active, memory.peak, kv_cache.bytes"
     )

@@ -160,10 +160,9 @@ def _fail(message: str) -> int:
 
 def _place(error: BaseException) -> str:
     trace = error.__traceback__
-    while trace and trace.tb_next:
+    assert trace is not None
+    while trace.tb_next:
         trace = trace.tb_next
-    if trace is None:
-        return "unknown place"
     return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -61,6 +62,17 @@ def bounded(ctx: click.Context) -> None:
                 raise click.BadParameter("it is over 10^30, beyond anything to count", ctx, option)
 
 
+def one_of_a_kind(given: Iterable[click.Parameter]) -> None:
+    """Refuse two options that decide the same, of which click takes the last: `--json --csv`."""
+    first: dict[str | None, click.Parameter] = {}
+    for option in given:
+        # A table in a format is a form of the answer as well.
+        kind = "form" if option.name == "table_format" else option.name
+        other = first.setdefault(kind, option)
+        if other is not option:
+            raise click.UsageError(f"{other.opts[0]} and {option.opts[0]} decide the same; give one of them")
+
+
 def tell(text: str, *, answer: bool = False) -> None:
     """Print on standard error, or an answer on standard output, in the letters that the stream has.
 
@@ -97,7 +109,9 @@ class Command(_Quick, click.Command):
         """As click, after spelling out the short options."""
         if any(option.name == "assignments" for option in self.params):
             args = spelt_out(args)
-        rest = super().parse_args(ctx, [_LONG.get(arg, arg) for arg in args])
+        args = [_LONG.get(arg, arg) for arg in args]
+        rest = super().parse_args(ctx, [*args])
+        one_of_a_kind(self.make_parser(ctx).parse_args(args)[2])
         bounded(ctx)
         return rest
 

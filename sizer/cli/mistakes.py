@@ -39,7 +39,8 @@ def usage(error: click.UsageError) -> str:
     """A message of click's, with the next step."""
     message = error.format_message()
     if isinstance(error, click.NoSuchOption):
-        message += _size_option(error)
+        # Older versions of click write no full stop.
+        message += _size_option(error, "" if message.endswith((".", "?")) else ".")
     elif isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
         message = f"{message.rstrip('.')}: {error.param.help or 'it is required'}"
     elif "unexpected extra argument" in message:
@@ -47,7 +48,7 @@ def usage(error: click.UsageError) -> str:
     return f"{message} ({error.ctx.command_path} --help)" if error.ctx else message
 
 
-def _size_option(error: click.NoSuchOption) -> str:
+def _size_option(error: click.NoSuchOption, stop: str) -> str:
     """Of an option that is the name of a size: how one is set."""
     from sizer.cli.command import LETTERS
     from sizer.sources.values import ALIASES, canonical_name
@@ -56,7 +57,7 @@ def _size_option(error: click.NoSuchOption) -> str:
     field = LETTERS.get(name.upper(), "") if len(name) == 1 else canonical_name(name.replace("-", "_"))
     if field not in ALIASES or not _has(error.ctx, "assignments"):
         return ""
-    return f" A size is set with --set {field}=…"
+    return f"{stop} A size is set with --set {field}=…"
 
 
 def _extra(message: str, ctx: click.Context | None) -> str:

@@ -29,12 +29,10 @@ class ModelType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
     name = "model"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Model:
-        """The model, loaded; one that is at hand stays as it is."""
+        """The model, loaded."""
         from sizer import loading
         from sizer.sources.values import split_overrides
 
-        if isinstance(value, Model):
-            return value
         target, overrides = (value, {}) if os.path.exists(value) else split_overrides(value)
         found = loading.load(target, **overrides)
         if overrides:

@@ -14,7 +14,7 @@ from sizer.core.dims import Dim
 from sizer.core.poly import symbol
 from sizer.core.record import Record
 from sizer.core.tree import Layers
-from sizer.errors import InvalidConfig
+from sizer.errors import InvalidConfig, clip
 
 # Layers repeat after a few; looking for more would take long for a list that somebody made up.
 LONGEST_CYCLE = 128
@@ -50,6 +50,16 @@ class Pattern(Record):
     def kinds_like(self, prefix: str) -> tuple[str, ...]:
         """The kinds whose name begins so, in the order in which they first occur."""
         return tuple(kind for kind in dict.fromkeys(self.kinds) if kind.startswith(prefix))
+
+    def check(self, name: str, n_layers: int, kinds: tuple[str, ...]) -> None:
+        """Refuse a pattern `name` that does not say of each layer which of some kinds it is."""
+        if len(self.kinds) != n_layers:
+            raise InvalidConfig(
+                f"{name} lists {len(self.kinds)} layers and n_layers = {n_layers}; give one kind a layer"
+            )
+        unknown = next((kind for kind in self.kinds if kind not in kinds), None)
+        if unknown is not None:
+            raise InvalidConfig(f"{name} has {clip(unknown)!r}; a layer is {' or '.join(kinds)}")
 
     def has(self, *kinds: str) -> bool:
         """Whether any layer is of one of these kinds: a switch, not a size."""

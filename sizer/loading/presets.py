@@ -28,7 +28,7 @@ def of_preset(found: Preset, cls: str | None, overrides: Mapping[str, Any], *, t
     """
     if found.model_type:
         return _of_model_type(found, cls, overrides, trusted=trusted)
-    # A list in a preset of ours is a size for each layer, or stage.
+    # A list in a preset of ours is a size, or a kind, for each layer or stage.
     given = {k: PerLayer(tuple(v)) if isinstance(v, list) else v for k, v in found.config.items()}
     if cls is not None:
         given = {**given, "task": _task_of(cls, found)}

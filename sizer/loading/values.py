@@ -72,12 +72,12 @@ def _from_values(values: dict[str, Any], name: str, cls: str | None, overrides: 
 def _from_foreign(values: dict[str, Any], name: str, overrides: Mapping[str, Any]) -> Model:
     from sizer.architectures.registry import architecture
     from sizer.sources.formats import read
-    from sizer.sources.values import canonical, validated
+    from sizer.sources.values import canonical_once, validated
 
     found = read(values, name=name, overrides=overrides)
     config = architecture(found.model.architecture).config
     with _named(name):
-        changed = {canonical(key, config): value for key, value in found.overrides.items()}
+        changed = canonical_once(found.overrides, config)
         given = validated({**found.model.given, **changed}, config)
     model = Model(
         name,

@@ -45,7 +45,8 @@ def with_lora(found: Flops, lora: LoRA, rows: Sequence[Row], run: Pass) -> Flops
             counted.append(_adapter(row, part, lora.rank, run, spared.get(id(row), 0)))
     forward = sum(part.forward for part in counted)
     backward = sum(part.backward for part in counted)
-    return type(found)(forward, backward, 0, counted, found.tokens, [*found.assumptions, NOTE])
+    assumptions = [*found.assumptions, NOTE]
+    return type(found)(forward, backward, 0, counted, found.tokens, assumptions, found.latents)
 
 
 def _not_needed(rows: Sequence[Row], parts: dict[int, Part], needs: Needs) -> Iterator[tuple[Row, int]]:

@@ -51,6 +51,7 @@ class Flops(Record):
     `backward` includes what gradient checkpointing computes anew, which is `recompute`.
     `components`: the forward pass by component. `kinds`: the same by what computes it.
     `estimated`: the share of the forward pass that is an estimate. `tokens`: of all sequences.
+    `latents`: how those that a cache keeps are read, a key of `WAYS`; `None` where there are none.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class Flops(Record):
         "estimated",
         "forward",
         "kinds",
+        "latents",
         "parts",
         "recompute",
         "tokens",
@@ -75,6 +77,7 @@ class Flops(Record):
         parts: Sequence[Part],
         tokens: Dim,
         assumptions: Sequence[str] = (),
+        latents: str | None = None,
     ) -> None:
         self.forward = forward
         self.backward = backward + recompute
@@ -83,6 +86,7 @@ class Flops(Record):
         self.parts = parts
         self.tokens = tokens
         self.assumptions = list(assumptions)
+        self.latents = latents
         self.components = _by_component(parts, "forward")
         self.backward_components = _by_component(parts, "backward")
         self.kinds: dict[str, Dim] = {}
@@ -248,7 +252,8 @@ def flops_of(
             "attention with learned biases of its scores, or with keys and values of different widths, "
             "cannot use torch's flash kernel and runs as matrix products"
         )
-    return Flops(forward, backward, recompute, parts, run.tokens * run.batch, assumptions)
+    read = latents if kept else None
+    return Flops(forward, backward, recompute, parts, run.tokens * run.batch, assumptions, read)
 
 
 def _check(parts: Sequence[Part], run: Pass, kernel: str, keeps: bool) -> None:

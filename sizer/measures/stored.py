@@ -120,7 +120,7 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
                 routed += elements
             add(component, tensor, elements, copies)
     for weight in logical.packed:
-        copies = logical.number(weight.parts[0].name)
+        copies = logical.number(weight.stored.name)
         tensors += copies
         params = 0
         component = weight.component
@@ -132,9 +132,7 @@ def count(logical: Logical, visited: Callable[[], tuple[int, int] | None]) -> St
         else:
             buffers += weight.params * copies
             component = "buffers"
-        add(component, weight.parts[0], params, copies)
-        for part in weight.parts[1:]:
-            add(component, part, 0, copies)
+        add(component, weight.stored, params, copies)
     for helper in logical.helpers:
         copies = logical.number(helper.stored.name)
         tensors += copies

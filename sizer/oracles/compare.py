@@ -59,9 +59,8 @@ def odd_dtypes(found: Iterable[Found], *, wanted: str = "", fp32: Sequence[str] 
     `fp32`: parts of names that the class keeps in 32 bits whatever the others are.
     """
     params = [t for t in found if t.kind == "param" and t.tied_to is None and t.dtype]
-    if not params:
-        return []
-    most = wanted or Counter(t.dtype for t in params).most_common(1)[0][0]
+    counts = Counter(t.dtype for t in params)
+    most = wanted or max(counts, key=counts.__getitem__, default="")
     return [
         Difference("dtype", t.name, most, t.dtype)
         for t in params

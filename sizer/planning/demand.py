@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from sizer.core.tree import Op, Param
+from sizer.errors import InvalidConfig
 from sizer.measures.cache_kinds import Kept as KeptState
 from sizer.measures.cache_kinds import kept as kept_states
 from sizer.measures.cache_layers import Setup
@@ -46,6 +47,8 @@ class Demand:
 
     def pieces(self, job: Job, layout: Layout) -> Pieces:
         """Elements of a rank, by layer."""
+        if layout.ep > 1 and not any(row.component == "experts" for row in self.rows):
+            raise InvalidConfig(f"ep = {layout.ep}: this architecture has no experts to share; leave ep out")
         framework = "megatron" if job.trains else "vllm"
         etp = layout.tp if job.trains or layout.ep == 1 else 1
         groups = getattr(self.model.config, "n_groups", None)

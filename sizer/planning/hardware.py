@@ -150,10 +150,7 @@ def hardware(name: str, *, file: str | None = None) -> Accelerator:
         raise UnknownName("accelerator", name, known, hint="sizer hardware list")
     head, table, label = found
     document = plain_toml(f"{head}\n[{table}")
-    for one in accelerators(document):
-        if label in (one.name, *one.aliases):
-            return one
-    raise AssertionError(label)
+    return next(one for one in accelerators(document) if label in (one.name, *one.aliases))
 
 
 def hardwares(vendor: str | None = None) -> list[Accelerator]:
@@ -193,11 +190,11 @@ def _words(name: str) -> list[str]:
 @cache
 def _texts() -> list[str]:
     folder = directory("hardware")
+    names = [name for name in os.listdir(folder) if name.endswith(".toml")]
     texts = []
-    for name in ("nvidia.toml", *sorted(set(os.listdir(folder)) - {"nvidia.toml"})):
-        if name.endswith(".toml"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                texts.append(file.read())
+    for name in sorted(names, key=lambda name: (name != "nvidia.toml", name)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            texts.append(file.read())
     return texts
 
 

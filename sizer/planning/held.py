@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sizer.core.record import Record
-from sizer.errors import InvalidConfig
 from sizer.measures.cache_policies import POLICIES as CACHES
 from sizer.planning.demand import POLICIES, Demand
 from sizer.planning.hardware import Accelerator
@@ -257,8 +256,6 @@ def model_states(
     >>> [sum(model_states(7_500_000_000, 0, (2, 2, 12), zero=z, dp=64)) / 10**9 for z in (0, 1, 2, 3)]
     [120.0, 31.40625, 16.640625, 1.875]
     """
-    if zero not in (0, 1, 2, 3):
-        raise InvalidConfig(f"zero = {zero} is no stage of ZeRO; the stages are 0, 1, 2 and 3")
     shared = -(-dense // dp) + -(-expert // (expert_dp or dp))
     whole = dense + expert
     weight, gradient, state = cost

@@ -37,10 +37,21 @@ class Plan(Record):
 
     `looked`: layouts that were asked; `fitted`: of those, that fit. `least`: GPUs that any layout
     needs. `reasons`: what most of those that do not fit have too much of. `nearest`: where nothing
-    fits, the layout that lacks least.
+    fits, the layout that lacks least. `refusal`: why one of them does not go with the model.
     """
 
-    __slots__ = ("best", "device", "fitted", "least", "looked", "nearest", "objective", "others", "reasons")
+    __slots__ = (
+        "best",
+        "device",
+        "fitted",
+        "least",
+        "looked",
+        "nearest",
+        "objective",
+        "others",
+        "reasons",
+        "refusal",
+    )
 
     def __init__(
         self,
@@ -53,6 +64,7 @@ class Plan(Record):
         fitted: int,
         least: int,
         reasons: Counter[str],
+        refusal: str,
     ) -> None:
         self.device = device
         self.objective = objective
@@ -63,6 +75,7 @@ class Plan(Record):
         self.fitted = fitted
         self.least = least
         self.reasons = reasons
+        self.refusal = refusal
 
 
 def plan(
@@ -139,6 +152,7 @@ def plan(
         search.fitted,
         least,
         search.reasons,
+        search.refusal,
     )
 
 
@@ -161,6 +175,8 @@ def _possible(job: Job, fixed: Choices, gpus: int | None) -> None:
     for name, free in (("zero", 0), ("cp", 1), ("checkpointing", "none"), ("vpp", 1), ("offload", "none")):
         if not job.trains and getattr(fixed, name) not in (None, free):
             raise InvalidConfig(f"{name} = {getattr(fixed, name)} is of training, and mode = infer serves")
+    if (fixed.cp or 1) > 1 and job.attention == "eager":
+        raise InvalidConfig(f"cp = {fixed.cp} needs attention = sdpa or flash, and attention is eager")
     if fixed.zero is not None and fixed.zero >= 2 and (fixed.pp or 1) > 1:
         raise InvalidConfig(f"zero = {fixed.zero} and pp = {fixed.pp} contradict; use zero = 1 or pp = 1")
 

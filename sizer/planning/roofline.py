@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sizer.core.record import Record
-from sizer.errors import InvalidConfig
 from sizer.measures.passes import check_positive
 from sizer.planning.cost import peak_of
 from sizer.planning.demand import Demand
@@ -132,8 +131,6 @@ class Roofline:
 
     def users(self, *, seq_len: int = 4096, seconds: float | None = None) -> tuple[int, str]:
         """The most sequences whose step takes no longer than `seconds`, and what keeps it from one more."""
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise InvalidConfig(f"the time between tokens, {seconds}, is not above zero")
 
         def why_not(batch: int) -> str:
             if not self.fits(batch, seq_len):

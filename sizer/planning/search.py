@@ -48,6 +48,7 @@ class Search:
         self.reasons: Counter[str] = Counter()
         self.nearest: tuple[Layout, Held] | None = None
         self.refused: set[tuple[int, int, int, int]] = set()
+        self.refusal = ""
 
     def all(self, job: Job, gpus: int) -> Iterator[tuple[Job, Layout, Held]]:
         """Every layout of so many GPUs that goes with the model, with what its heaviest rank holds."""
@@ -63,8 +64,9 @@ class Search:
                 )
             try:
                 found = held(self.demand, self.device, one, layout)
-            except InvalidConfig:
+            except InvalidConfig as error:
                 self.refused.add(degrees)
+                self.refusal = str(error)
                 continue
             if not found.fits:
                 # A larger micro-batch of the same layout holds more.

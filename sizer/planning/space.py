@@ -193,12 +193,9 @@ def micros(job: Job, dp: int) -> list[int]:
 
 def experts_of(demand: Demand) -> int:
     """Routed experts of a layer, 0 where there are none."""
-    for row in demand.rows:
-        if row.component == "experts" and isinstance(row.leaf, Param):
-            for axis in row.leaf.axes:
-                if axis.name == "expert":
-                    return int(axis.size)
-    return 0
+    leaves = (row.leaf for row in demand.rows if row.component == "experts")
+    axes = (axis for leaf in leaves if isinstance(leaf, Param) for axis in leaf.axes)
+    return next((int(axis.size) for axis in axes if axis.name == "expert"), 0)
 
 
 def least_gpus(demand: Demand, device: Accelerator, job: Job, fixed: Choices) -> int:

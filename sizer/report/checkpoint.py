@@ -133,8 +133,8 @@ def _grouped(weights: list[Weight], by: str, depth: int | None) -> list[tuple[st
         if weight.kind == "param" and weight.tied_to is None:
             found = sums.setdefault(group(weight.name, by, depth), [0, 0, 0])
             found[0] += weight.params
-            found[1] += sum(part.elements for part in weight.parts)
-            found[2] += sum(part.bytes for part in weight.parts)
+            found[1] += weight.stored.elements
+            found[2] += weight.stored.bytes
     return [(name, *values) for name, values in sums.items()]  # type: ignore[misc]
 
 

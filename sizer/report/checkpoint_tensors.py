@@ -26,8 +26,8 @@ def report(checkpoint: Checkpoint, *, expand: bool = False) -> Report:
                 "kind": weight.kind,
                 "tied_to": weight.tied_to,
                 "scheme": weight.scheme or None,
-                "bytes": sum(part.bytes for part in weight.parts),
-                "file": weight.parts[0].file,
+                "bytes": weight.stored.bytes,
+                "file": weight.stored.file,
             }
         for helper in checkpoint.logical.helpers:
             stored = helper.stored

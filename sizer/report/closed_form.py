@@ -8,7 +8,7 @@ from sizer.core.poly import Poly
 from sizer.measures.closed_forms import ClosedForms
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
-from sizer.report.formula import NOTATIONS, written
+from sizer.report.formula import NOTATIONS, spelled, written
 from sizer.report.report import Report, Table, View
 
 
@@ -19,7 +19,8 @@ def report(model: Model, found: ClosedForms, *, unit: str, notation: str = "text
     """
     write = written(notation)
     main = next(iter(found.forms.values()))
-    answer = _function(model, found, main, unit) if notation == "python" else write(main)
+    name = {"bytes": "cache_bytes"}.get(unit, unit.lower())
+    answer = spelled(model, main, found.values, notation, name=name, what=unit)
     label = "exact" if found.exact else "estimate"
 
     def view() -> View:
@@ -57,17 +58,3 @@ def report(model: Model, found: ClosedForms, *, unit: str, notation: str = "text
         }
 
     return Report(answer, document, view)
-
-
-def _function(model: Model, found: ClosedForms, poly: Poly, unit: str) -> str:
-    name = {"bytes": "cache_bytes"}.get(unit, unit.lower())
-    letters = sorted(poly.letters)
-    call = ", ".join(f"{code}={found.values[code]}" for code in letters)
-    text = poly.text(ascii_only=True).replace("/", "//")
-    return "\n".join(
-        [
-            f"def {name}({', '.join(letters)}):",
-            f'    """{unit} of {model.name}: {name}({call}) is {int(poly.value(found.values)):,}."""',
-            f"    return {text}",
-        ]
-    )

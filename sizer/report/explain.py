@@ -145,12 +145,10 @@ def _stem(name: str, *, all_levels: bool) -> str:
 def _title(row: Row) -> str:
     stem = _stem(row.name, all_levels=len(row.frames) > 1).replace(".{}", ".*")
     outer = row.frames[0]
-    which = ""
-    if outer.indices is not None and outer.shared:
-        which = f", one set of tensors for the {outer.count} layers {ranges(outer.indices)}"
-    elif outer.indices is not None:
-        which = f" of the layers {ranges(outer.indices)}"
-    return f"Each {stem}{which}"
+    assert outer.indices is not None
+    if outer.shared:
+        return f"Each {stem}, one set of tensors for the {outer.count} layers {ranges(outer.indices)}"
+    return f"Each {stem} of the layers {ranges(outer.indices)}"
 
 
 def ranges(indices: Iterable[int]) -> str:

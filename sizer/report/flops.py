@@ -46,7 +46,7 @@ def report(
     tokens = (options.get("past_len") or 0) + (options.get("decoder_len") or seq_len)
     said = warnings(model, tokens + (options.get("decode") or 0))
     said += without_encoder(model, options.get("encoder_len"))
-    if WAYS["expanded"] in found.assumptions:
+    if found.latents == "expanded":
         said.append(f"{WAYS['expanded']}; --latents absorbed counts as engines do")
     # The formula of a step from nothing: of one with a cache only the numbers are shown.
     plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep", "lora"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
-from sizer.core.poly import Poly
+from sizer.core.poly import Poly, as_poly
 from sizer.errors import UnknownName
 from sizer.measures.formula import Formula, elasticity, formula, label, switches
 from sizer.model import Model
@@ -28,22 +29,18 @@ def report(
     for code in [*keep, *([diff] if diff else [])]:
         if code not in values:
             raise UnknownName("letter", code, values, hint=f"the formula has {', '.join(values)}")
-    if diff:
-        return _derivative(model, found, diff, values)
-
     fixed = {code: value for code, value in values.items() if code not in keep} if keep else {}
+    if diff:
+        return _derivative(model, found, diff, values, fixed, notation)
     write = written(notation)
 
     def shown(poly: Poly) -> str:
         return write(poly.subs(fixed) if fixed else poly)
 
-    total = (
-        shown(found.form.total)
-        if fixed or notation not in ("text", "ascii")
-        else (found.form.text(ascii_only=notation == "ascii"))
-    )
-    if notation == "python":
-        total = python_function(model, found.form.total.subs(fixed), values)
+    if fixed or notation not in NOTATIONS[:2]:
+        total = spelled(model, found.form.total.subs(fixed), values, notation)
+    else:
+        total = found.form.text(ascii_only=notation == "ascii")
 
     def view() -> View:
         return _view(model, found, shown, total, values, notation)
@@ -59,7 +56,7 @@ def _view(
     values: dict[str, int],
     notation: str,
 ) -> View:
-    if notation in ("latex", "mathml", "python"):
+    if notation not in NOTATIONS[:2]:
         return View(below=[total])
 
     def row(name: str, poly: Poly, text: str | None = None) -> tuple[str, str, str]:
@@ -98,27 +95,34 @@ def _document(model: Model, found: Formula, fixed: dict[str, int], values: dict[
     }
 
 
-def _derivative(model: Model, found: Formula, diff: str, values: dict[str, int]) -> Report:
+def _derivative(
+    model: Model, found: Formula, diff: str, values: dict[str, int], fixed: dict[str, int], notation: str
+) -> Report:
     total = found.form.total
     slope = total.derivative(diff)
     percent = elasticity(total, diff, values)
     at = slope.value(values)
+    what = f"Derivative in {diff} of the parameters"
+    answer = spelled(model, slope.subs(fixed), values, notation, name=f"params_by_{diff}", what=what)
+    document = {
+        **head(model),
+        "derivative": slope.text(ascii_only=True),
+        "with_respect_to": diff,
+        "at": values,
+        "value": at if isinstance(at, int) else float(at),
+        "elasticity": percent,
+        "assumptions": model.assumptions,
+        "sources": model.sources,
+    }
+    if notation not in NOTATIONS[:2]:
+        return Report(answer, lambda: document, lambda: View(below=[answer]))
     return Report(
-        slope.text(),
-        lambda: {
-            **head(model),
-            "derivative": slope.text(ascii_only=True),
-            "with_respect_to": diff,
-            "at": values,
-            "value": at if isinstance(at, int) else float(at),
-            "elasticity": percent,
-            "assumptions": model.assumptions,
-            "sources": model.sources,
-        },
+        answer,
+        lambda: document,
         lambda: View(
             above=[f"{model.name}  ({model.architecture})"],
             below=[
-                f"∂params/∂{diff} = {slope}",
+                f"∂params/∂{diff} = {answer}",
                 f"at {diff} = {values[diff]:,}: {float(at):,.0f} more parameters for one more of {diff}",
                 f"elasticity {percent:.3f}: one per cent more of {diff} is {percent:.2f} % more parameters",
                 "",
@@ -129,23 +133,28 @@ def _derivative(model: Model, found: Formula, diff: str, values: dict[str, int])
     )
 
 
-def python_function(model: Model, total: Any, values: dict[str, int]) -> str:
-    """The formula as a Python function of its letters."""
-    text = total.text(ascii_only=True) if isinstance(total, Poly) else str(total)
-    letters = sorted(total.letters) if isinstance(total, Poly) else []
-    exact = text.replace("/", "//")
+def spelled(
+    model: Model,
+    total: Poly | int | Fraction,
+    values: dict[str, int],
+    notation: str,
+    *,
+    name: str = "params",
+    what: str = "Parameters",
+) -> str:
+    """A formula in a notation; in Python, as a function of its letters of that name."""
+    if notation != "python":
+        return written(notation)(total)
+    poly = as_poly(total)
+    letters = sorted(poly.letters)
     call = ", ".join(f"{code}={values[code]}" for code in letters)
     return "\n".join(
         [
-            f"def params({', '.join(letters)}):",
-            f'    """Parameters of {model.name}: params({call}) is {_value(total, values):,}."""',
-            f"    return {exact}",
+            f"def {name}({', '.join(letters)}):",
+            f'    """{what} of {model.name}: {name}({call}) is {int(poly.value(values)):,}."""',
+            f"    return {poly.text(ascii_only=True).replace('/', '//')}",
         ]
     )
-
-
-def _value(total: Any, values: dict[str, int]) -> int:
-    return int(total.value(values)) if isinstance(total, Poly) else int(total)
 
 
 def written(notation: str) -> Callable[[Any], str]:

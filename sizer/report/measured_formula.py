@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from sizer.core.poly import Poly
-from sizer.errors import UnknownName
 from sizer.measures.activations import activations_formula
 from sizer.measures.formula import Letter, legend
 from sizer.measures.memory import training_formula
 from sizer.measures.step.simulate import Settings
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
+from sizer.report.formula import NOTATIONS, spelled
 from sizer.report.report import Report, View
 
 
@@ -33,8 +33,6 @@ MEASURES: dict[str, Callable[[Model, Settings], tuple[Poly, str]]] = {
 
 def report(model: Model, measure: str, settings: Settings, *, notation: str = "text") -> Report:
     """The closed form over letters, its value, and what each letter stands for."""
-    if measure not in MEASURES:
-        raise UnknownName("measure with a formula", measure, MEASURES, hint=", ".join(MEASURES))
     form, what = MEASURES[measure](model, settings)
     letters = legend(model, form.letters)
     for code, field, size, meaning in (
@@ -44,7 +42,7 @@ def report(model: Model, measure: str, settings: Settings, *, notation: str = "t
         if code in form.letters:
             letters[code] = Letter(field, size, meaning)
     values = {code: entry.value for code, entry in letters.items()}
-    text = form.text(ascii_only=notation == "ascii")
+    text = spelled(model, form, values, notation, name=f"{measure}_bytes", what="Bytes")
     n_bytes = int(form.value(values))
 
     def document() -> dict[str, Any]:
@@ -60,6 +58,8 @@ def report(model: Model, measure: str, settings: Settings, *, notation: str = "t
         }
 
     def view() -> View:
+        if notation not in NOTATIONS[:2]:
+            return View(below=[text])
         return View(
             above=[f"{model.name}  ({model.architecture})"],
             below=[text, "", f"= {n_bytes:,} {what}", "", *legend_lines(letters)],

@@ -76,7 +76,7 @@ def report(
         if best is None:
             allowed = f"{gpus:,}" if gpus is not None else f"at most {max_gpus:,}"
             first = f"nothing fits: {model.name} on {allowed} {device.name}"
-            return View(below=[first, *_nothing(found, changes, unit)], notes=notes(model, taken))
+            return View(below=[first, *_nothing(found, job, fixed, changes, unit)], notes=notes(model, taken))
         lines = [f"best: {best.layout} on {several(best.layout.gpus, 'GPU')}, {_job(best)}"]
         lines += [f"rank holds {size(best.held.total, unit)} of {size(best.held.budget, unit)}"]
         lines += filter(None, [on_host(best.held, unit)])
@@ -229,9 +229,15 @@ def _search_note(found: Plan) -> str:
     return f"{text}; weights and their states alone need {several(found.least, 'GPU')}"
 
 
-def _nothing(found: Plan, changes: list[Change], unit: str) -> list[str]:
+def _nothing(found: Plan, job: Job, fixed: Choices, changes: list[Change], unit: str) -> list[str]:
     lines = [_search_note(found)]
-    if found.nearest is not None:
+    if found.nearest is None:
+        decided = {name: getattr(fixed, name) for name in ("tp", "pp", "dp", "cp", "ep", "zero", "vpp")}
+        if job.trains:
+            decided |= {"batch_size": job.batch_size, "micro_batch": job.micro_batch}
+        together = ", ".join(f"{name} = {value}" for name, value in decided.items() if value is not None)
+        lines.append(found.refusal or f"so many GPUs have no layout with {together}")
+    else:
         layout, held = found.nearest
         gpus = several(layout.gpus, "GPU")
         lines.append(f"nearest: {layout} on {gpus}, {size(-held.left, unit)} too much for a rank")

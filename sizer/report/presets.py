@@ -29,7 +29,7 @@ def listing(
         for preset in presets()
         if (family is None or family in (preset.family, preset.architecture, preset.model_type))
         and set(kinds) <= set(preset.kinds)
-        and (search is None or search.lower() in " ".join((preset.name, *preset.aliases)).lower())
+        and (search is None or search.lower() in preset.name.lower() or _called(preset, search))
         and least <= preset.expect.get("params", 0)
         and (most is None or preset.expect.get("params", 0) <= most)
     ]
@@ -42,27 +42,29 @@ def listing(
             near = nearest(search or "", [preset.name for preset in presets()])
             hint = f"; near that: {', '.join(near)}" if near else ""
             return View(below=[f"no preset matches{hint}"])
+        # Names and kinds are long: the exact numbers, and names that nobody looks for, are in the documents.
         rows = [
             (
                 p.name,
                 p.architecture or p.model_type,
                 " ".join(p.kinds),
                 units.count(p.expect.get("params", 0)),
-                f"{p.expect.get('params', 0):,}",
-                ", ".join(p.aliases),
+                ", ".join(_called(p, search)),
             )
             for p in found
         ]
+        headers = ("name", "architecture", "kind", "params", "also")
+        width = 5 if any(row[4] for row in rows) else 4
         return View(
-            Table(
-                ("name", "architecture", "kind", "size", "params", "also"),
-                rows,
-                (3, 4),
-                [_record(p) for p in found],
-            )
+            Table(headers[:width], [row[:width] for row in rows], (3,), [_record(p) for p in found]),
         )
 
     return Report("\n".join(preset.name for preset in found), document, view)
+
+
+def _called(preset: Preset, word: str | None) -> list[str]:
+    """The other names of a preset that a word is in."""
+    return [name for name in preset.aliases if word is not None and word.lower() in name.lower()]
 
 
 def _check_family(name: str) -> None:
@@ -90,6 +92,7 @@ def shown(preset: Preset) -> Report:
             Table(("field", "value"), rows),
             above=[f"{preset.name}  ({preset.architecture or preset.model_type})"],
             below=[
+                *([f"also: {', '.join(preset.aliases)}"] if preset.aliases else []),
                 *(
                     f"expected {key}: {value:,}" if isinstance(value, int) else f"{key}: {value}"
                     for key, value in preset.expect.items()

@@ -9,10 +9,10 @@ from math import ceil
 from typing import Any
 
 from sizer import units
+from sizer.core.config import letter, size_names
 from sizer.errors import UnknownName
 from sizer.loading import from_dict, from_preset, load
 from sizer.model import Model
-from sizer.planning.forms import Lettered, closed
 from sizer.planning.solving.solve import Answer, Solution, solve
 from sizer.planning.solving.targets import Target
 from sizer.report.count import head, notes
@@ -114,7 +114,6 @@ def _bare(name: str, free: Sequence[str], given: dict[str, Any], options: Mappin
 
 def switched(model: Model, given: Mapping[str, Any]) -> tuple[Model, dict[str, int]]:
     """The model with its switches set, and the sizes that are to be fixed."""
-    from sizer.core.config import size_names
     from sizer.sources.values import canonical_once, validated
 
     config = type(model.config)
@@ -194,15 +193,19 @@ def _wanted(targets: Sequence[Target]) -> str:
 
 
 def _below(found: Solution) -> list[str]:
-    lines = (
-        [] if found.found else [f"none is within {float(100 * found.tolerance):g} %; these are the nearest"]
-    )
-    return [*lines, *(f"- {note}" for note in found.notes)]
+    lines = [f"- {note}" for note in found.notes]
+    if found.found:
+        return lines
+    if not found.answers:
+        return ["no sizes keep to all that is asked of them", *lines]
+    return [f"none is within {float(100 * found.tolerance):g} %; these are the nearest", *lines]
 
 
 def _explained(model: Model, found: Solution) -> list[str]:
     """The polynomials that are solved, and what the first answer puts into them."""
-    lettered = Lettered(model, found.answers[0].sizes if found.answers else ())
+    kind = type(model.config)
+    # Of fields that share a letter (how many layers, and what each of them is) the first is the size.
+    fields = {letter(kind, name): name for name in reversed(size_names(kind))}
     names = {"flops": "active", "memory": "params"}
     rules = {
         "flops": "FLOPs of training = 6 · active · tokens",
@@ -211,16 +214,14 @@ def _explained(model: Model, found: Solution) -> list[str]:
     lines = [""]
     used: set[str] = set()
     for target in found.targets:
-        name = names.get(target.name, target.name)
-        form = closed(lettered, name, {})
-        if form is not None:
-            lines.append(f"{name} = {form.text()}")
-            used |= form.poly.letters
+        lines.append(f"{names.get(target.name, target.name)} = {target.poly.text(ascii_only=True)}")
+        used |= target.poly.letters
         if target.name in rules:
             lines.append(rules[target.name])
-    best = found.answers[0] if found.answers else None
-    for code, field in lettered.names.items():
-        if code in used:
-            size = getattr((best.model if best else model).config, field)
-            lines.append(f"{code:<4} {field} = {size:,}")
+    config = (found.answers[0].model if found.answers else model).config
+    lines += [
+        f"{code:<4} {field} = {getattr(config, field):,}"
+        for code, field in reversed(fields.items())
+        if code in used and type(getattr(config, field)) is int
+    ]
     return [*lines, f"{found.steps:,} combinations looked at; each answer is counted again by the ledger"]

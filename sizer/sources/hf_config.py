@@ -241,6 +241,7 @@ class HFConfig(Mapping[str, Any]):
 
         Each field not given is looked up under its own name and those of `ALIASES`, the file
         before the defaults; one that is nowhere, or null, is left to the configuration to derive.
+        No token visits more experts than there are.
         """
         # Asked for only where it is needed: the name of a class may say no task.
         found: dict[str, Any] = {key: getattr(self, key) for key in ("task", "n_labels") if key not in given}
@@ -257,7 +258,11 @@ class HFConfig(Mapping[str, Any]):
                 value = self[present[0]]
                 if value is not None:
                     found[name] = value
-        return {**found, **given}
+        filled = {**found, **given}
+        n_experts, top_k = filled.get("n_experts"), filled.get("top_k")
+        if n_experts and isinstance(n_experts, int) and isinstance(top_k, int):
+            filled["top_k"] = min(top_k, n_experts)
+        return filled
 
 
 def read(values: Mapping[str, Any], *, cls: str | None = None, name: str = "config") -> HFConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,11 +91,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The pairs of an object as a dictionary; no key twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise Duplicate(key)
-            seen.add(key)
+        raise Duplicate(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return found
 
 

@@ -26,8 +26,6 @@ def lfs_size(head: bytes) -> int | None:
 
 
 def not_downloaded(path: str, size: int) -> str:
-    """What to say of a pointer."""
-    return (
-        f"{clip(path)} is a Git LFS pointer: the file itself, of {size:,} bytes, was not downloaded; "
-        "run git lfs pull"
-    )
+    """What to say of a pointer; a size of zero is none that it says."""
+    of = f", of {size:,} bytes," if size else ""
+    return f"{clip(path)} is a Git LFS pointer: the file itself{of} was not downloaded; run git lfs pull"

@@ -112,9 +112,7 @@ def preset(name: str) -> Preset:
             document = plain_toml(_excerpt(text, name))
             # The name may stand there as something else, such as a model type.
             if any(name == key or name in table.get("aliases", ()) for key, table in _tables(document)):
-                for found in _presets(document, path):
-                    if name == found.name or name in found.aliases:
-                        return found
+                return next(p for p in _presets(document, path) if name in (p.name, *p.aliases))
     raise _unknown(name)
 
 

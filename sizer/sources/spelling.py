@@ -90,12 +90,14 @@ def slipped(key: str, missing: Iterable[str]) -> str | None:
     if len(key) > MAX_KEY:
         return None
     plain = _plain(key)
-    near = [known for known in missing if _slip(plain, _plain(known))]
-    if len(near) < 2:
-        return near[0] if near else None
-    from difflib import SequenceMatcher
 
-    return max(near, key=lambda known: SequenceMatcher(None, plain, _plain(known)).ratio(), default=None)
+    def likeness(known: str) -> float:
+        from difflib import SequenceMatcher
+
+        return SequenceMatcher(None, plain, _plain(known)).ratio()
+
+    near = (known for known in missing if _slip(plain, _plain(known)))
+    return max(near, key=likeness, default=None)
 
 
 def _plain(key: str) -> str:

@@ -129,12 +129,8 @@ def validated(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any]:
     Symbols and arrays come from Python, not from a file, and pass as they are.
     """
     by_name, _ = _names(config)
-    result: dict[str, Any] = {}
-    for key, value in given.items():
-        name = canonical(key, config)
-        if name in result:
-            raise InvalidConfig(f"{name} is given twice, once as {clip(key)!r}")
-        result[name] = _value(by_name[name], value)
+    named = canonical_once(given, config)
+    result = {name: _value(by_name[name], value) for name, value in named.items()}
     missing = [name for name, field in by_name.items() if name not in result and _required(field)]
     if missing:
         raise InvalidConfig(f"{config.__name__.removesuffix('Config')} needs {', '.join(missing)}")
@@ -150,10 +146,8 @@ def well_formed(given: Mapping[str, Any], config: type[Config]) -> dict[str, Any
 def _formed(kind: str, value: Any) -> Any:
     if kind == "Part" and value is not None:
         return value._replace(given=well_formed(value.given, value.kind))
-    if kind == "Pattern" and isinstance(value, list | tuple):
-        return Pattern(tuple(value))
-    if kind == "PerLayer" and isinstance(value, list | tuple):
-        return PerLayer(tuple(value))
+    if kind in _LISTS and isinstance(value, list | tuple):
+        return _LISTS[kind](tuple(value))
     return value
 
 
@@ -237,15 +231,13 @@ def _value(field: Field[Any], value: Any) -> Any:
         return value._replace(given=validated(value.given, value.kind))
     if isinstance(value, PerLayer):
         # What is one size in most models may differ from layer to layer.
-        kind, value = "PerLayer", value.values
+        kind, value = "Pattern" if kind == "Pattern" else "PerLayer", value.values
     if kind not in _RULES:
         return value
     is_right, rule = _RULES[kind]
     if not is_right(value):
         raise InvalidConfig(f"{field.name} = {clip(repr(value))} is not {rule}")
-    if kind == "Pattern":
-        return Pattern(tuple(value))
-    return PerLayer(tuple(value)) if kind == "PerLayer" else value
+    return _formed(kind, value)
 
 
 def _is_size(value: Any) -> bool:
@@ -261,6 +253,8 @@ def _are_sizes(value: Any) -> bool:
     return _is_list(value) and all(entry is None or _is_size(entry) for entry in value)
 
 
+# Fields with an entry a layer, and what holds it.
+_LISTS: dict[str, type[Pattern] | type[PerLayer]] = {"Pattern": Pattern, "PerLayer": PerLayer}
 # No list in a configuration has as many entries, and no word as many letters.
 MAX_ENTRIES = 100_000
 MAX_LETTERS = 200

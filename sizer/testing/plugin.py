@@ -85,10 +85,6 @@ class SizerFile(pytest.File):
             )
 
 
-class Unexpected(Exception):
-    """A model that is not as expected; its text is all there is to say."""
-
-
 class SizerItem(pytest.Item):
     """One model."""
 
@@ -111,17 +107,11 @@ class SizerItem(pytest.Item):
         """Count the model and compare."""
         from sizer.report.check import why
 
-        if self.watched is None or self.entry is None:
-            raise Unexpected(self.wrong)
-        said = why(self.watched, self.entry, self.before)
+        said = self.wrong
+        if self.watched is not None and self.entry is not None:
+            said = why(self.watched, self.entry, self.before)
         if said:
-            raise Unexpected(said)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What changed, without a traceback."""
-        if isinstance(excinfo.value, Unexpected):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+            pytest.fail(said, pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where the entry stands."""

@@ -60,6 +60,7 @@ def test_a_team_from_green_to_green(sizer_cli: Run, team: Path) -> None:
     assert (code, err) == (0, "")
     assert "0 numbers rewritten; sizer.lock written" in out
     assert (team / "sizer.toml").read_text() == FILE
+    assert "sizer.toml: 0 numbers rewritten\n" in sizer_cli("check", "--update")[1]
 
     change(team)
     code, out, err = sizer_cli("check")
@@ -153,11 +154,54 @@ def test_github(sizer_cli: Run, team: Path) -> None:
     assert "%0Acomponents.mlp: expected 56,669,184" in line
 
 
+def test_github_marks_the_line_of_an_entry_that_is_wrong(sizer_cli: Run, team: Path) -> None:
+    (team / "sizer.toml").write_text(FILE + '\n[[model]]\npreset = "nope-7b"\nparams = 1\n')
+    code, out, _ = sizer_cli("check", "--format", "github")
+
+    assert code == 2
+    assert out.splitlines()[0].startswith("::error file=sizer.toml,line=16,title=sizer check::")
+    assert "no preset named 'nope-7b'" in out.splitlines()[0]
+
+
+def test_of_many_changed_tensors_the_first_are_shown(sizer_cli: Run, team: Path) -> None:
+    sizer_cli("check", "--update")
+    # Nothing of GPT-2 is in T5, and nothing of T5 in GPT-2: more than 30 lines.
+    (team / "small.json").write_text('{"model_type": "t5"}')
+    code, out, _ = sizer_cli("check")
+    everything = json.loads(sizer_cli("check", "--json")[1])
+
+    shown = out.split("  tensors\n")[1].split("  … and ")
+    more = int(shown[1].split(" more")[0])
+    assert code == 1
+    assert len(shown[0].splitlines()) == 30
+    assert sum(d["kind"] == "tensor" for d in everything["differences"]) == 30 + more
+
+
 def test_github_escapes(sizer_cli: Run, team: Path) -> None:
     (team / "sizer.toml").write_text('[[model]]\nname = "a,b:c%\\n::x"\npreset = "gpt2-small"\nparams = 1\n')
     line = sizer_cli("check", "--format", "github")[1].splitlines()[0]
 
     assert line.startswith("::error file=sizer.toml,line=4,title=a%2Cb%3Ac%25%0A%3A%3Ax::params")
+
+
+LINES = [
+    # All in one line, and with a key in quotes: nothing better is known than where the model begins.
+    ('model = [{ preset = "gpt2-small", params = 1 }]\n', 1),
+    ('# one\n[[model]]\npreset = "gpt2-small"\n"params" = 1\n[[model]]\npreset = "bert-base"\n', 2),
+    # What looks like the head of a model is within a text.
+    (
+        '[[model]]\nname = """a\n[[model]]\n"""\npreset = "gpt2-small"\n'
+        '[[model]]\npreset = "ul2"\nparams = 1\n',
+        8,
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), LINES)
+def test_the_line_of_what_differs(sizer_cli: Run, team: Path, text: str, line: int) -> None:
+    (team / "sizer.toml").write_text(text)
+
+    assert f"file=sizer.toml,line={line},title=" in sizer_cli("check", "--format", "github")[1]
 
 
 def test_junit(sizer_cli: Run, team: Path) -> None:
@@ -182,6 +226,8 @@ LIMITS = [
     ("params < 8,030,261,248", False),
     ("active >= 8T", False),
     ("components.norm > 100k", True),
+    # A dense model has no router.
+    ("components.router <= 0", True),
     ("weights <= 15GiB", True),
     ("weights <= 15GB", False),
     ("kv_cache.bytes <= 1GiB", True),
@@ -286,6 +332,7 @@ def test_each_wrong_entry_has_its_line_and_the_others_are_checked(sizer_cli: Run
         "[]",
         '{"version": 2, "models": {}}',
         '{"version": 1, "models": {"ours": {"components": {"mlp": "x"}, "tensors": {}}}}',
+        '{"version": 1, "models": {"ours": {"components": {}, "tensors": {"wte.weight": [50257, 768]}}}}',
         '{"version": 1, "models": {"ours": {"components": {}, "tensors": {"h.{0-99999999999}.w": "[1]"}}}}',
     ],
 )
@@ -394,6 +441,34 @@ def test_a_checkpoint(sizer_cli: Run, team: Path) -> None:
     code, _, err = sizer_cli("check")
     assert code == 2
     assert "is not complete" in err
+
+
+def test_a_number_that_a_checkpoint_does_not_say(sizer_cli: Run, team: Path) -> None:
+    """How many experts a token visits is in no header."""
+    (team / "sizer.toml").write_text('[[model]]\ncheckpoint = "w.safetensors"\nactive = 32\n')
+    write_file(
+        team / "w.safetensors",
+        {f"layers.0.mlp.experts.{i}.up_proj.weight": ("BF16", [4, 8]) for i in range(2)},
+    )
+    code, _, err = sizer_cli("check")
+
+    assert code == 2
+    assert "no quantity named 'active'" in err
+    assert "this model has params" in err
+
+
+def test_the_lock_says_what_else_there_is_to_a_tensor(sizer_cli: Run, team: Path) -> None:
+    """Radford et al. 2022 and Glorioso et al. 2024: sinusoids are not learned, one block serves all."""
+    (team / "sizer.toml").write_text('[[model]]\npreset = "whisper-tiny"\n[[model]]\npreset = "zamba-7b"\n')
+    assert sizer_cli("check", "--update")[0] == 0
+    whisper, zamba = (m["tensors"] for m in json.loads((team / "sizer.lock").read_text())["models"].values())
+
+    assert whisper["model.encoder.embed_positions.weight"] == "[1500, 384] position frozen"
+    assert whisper["model.decoder.embed_positions.weight"] == "[448, 384] position"
+    (block,) = (
+        text for name, text in zamba.items() if name.endswith("shared_transf.self_attn.q_proj.weight")
+    )
+    assert block == "[7424, 7424] attention shared by all"
 
 
 def test_a_config_with_code_of_its_own_is_never_imported(sizer_cli: Run, team: Path) -> None:

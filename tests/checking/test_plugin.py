@@ -48,6 +48,21 @@ def test_with_the_option(team: Path) -> None:
     assert "Traceback" not in out
 
 
+def test_a_file_that_is_named_runs_once(team: Path) -> None:
+    for arguments in (("sizer.toml",), (".",), ("tests", "sizer.toml")):
+        code, out = run(team, "--sizer", *arguments)
+
+        assert code == 1
+        assert "1 failed" in out
+        assert out.count("PASSED sizer.toml::right") == 1
+
+
+def test_without_a_file_of_models(team: Path) -> None:
+    (team / "sizer.toml").unlink()
+
+    assert "1 passed" in run(team, "--sizer")[1]
+
+
 def test_with_the_setting(team: Path) -> None:
     (team / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nsizer = true\n")
 

@@ -208,6 +208,32 @@ def test_what_a_module_prints_is_not_our_answer(sizer_cli: Run) -> None:
     assert "building" not in out
 
 
+# By hand: 3 · 32 + 32 and 4 · (32² + 32); 784 · 256 + 256 and so on; 12 · 20².
+SHOWN = [
+    (["deep"], ["* × depth, each", "width²", "4,352", "width = 32", "fresh random points"]),
+    (["deep", "--tensors"], ["[width, 3]", "4,096", "depth + 1"]),
+    (["mlp"], ["200,960", "32,896", "1,290", "235,146", "sizes[3]", "bias=false removes"]),
+    (["Every"], ["4,800", "without effect at the sizes tried, kept as given: period = 6"]),
+]
+
+
+@pytest.mark.parametrize(("args", "fragments"), SHOWN, ids=lambda x: " ".join(x)[:20])
+def test_what_a_reader_sees(sizer_cli: Run, args: list[str], fragments: list[str]) -> None:
+    code, out, err = sizer_cli("derive", f"user_modules:{args[0]}", *args[1:])
+
+    assert (code, err) == (0, "")
+    for fragment in fragments:
+        assert fragment in out
+
+
+def test_a_file_that_is_written_is_named(sizer_cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "deep.py"
+    _, out, _ = sizer_cli("derive", "user_modules:deep", "--write", str(path))
+
+    assert f"wrote {path}; it counts the same at" in out
+    assert "width" in path.read_text()
+
+
 def test_an_argument_that_is_computed_with_and_changes_nothing() -> None:
     found = document("user_modules:Every")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +15,31 @@ from forms import closed
 
 from sizer.report import derive as report
 
+Run = Callable[..., tuple[int, str, str]]
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 @pytest.mark.parametrize(
-    ("name", "config"),
-    [("Sparse", {}), ("SwiGLU", {}), ("Tagger", {}), ("UNet", {}), ("Net", {"n_kv_heads": 2}), ("Tied", {})],
+    ("target", "config"),
+    [
+        *(
+            (f"user_modules:{n}", {})
+            for n in ("Attention", "Sparse", "SwiGLU", "Tagger", "UNet", "Tied", "Scales", "Noisy")
+        ),
+        ("user_modules:Net", {"n_kv_heads": 2}),
+        *((f"odd_modules:{name}", {}) for name in ("Arithmetic", "Grouped", "Numbered", "Triangle")),
+    ],
 )
-def test_a_written_architecture_counts_the_same(tmp_path: Path, name: str, config: dict[str, Any]) -> None:
+def test_a_written_architecture_counts_the_same(tmp_path: Path, target: str, config: dict[str, Any]) -> None:
     """Loaded as a file of its own, and counted by the tree; the module counts by itself."""
     import importlib.util
     import sys
-
-    import user_modules
 
     from sizer.core.walk import walk
     from sizer.measures.count import count
 
     path = tmp_path / "derived_by_test.py"
-    report.reported(closed(f"user_modules:{name}", config), write=str(path))
+    report.reported(closed(target, config), write=str(path))
     spec = importlib.util.spec_from_file_location("derived_by_test", path)
     assert spec is not None
     assert spec.loader is not None
@@ -40,10 +47,27 @@ def test_a_written_architecture_counts_the_same(tmp_path: Path, name: str, confi
     sys.modules["derived_by_test"] = module
     spec.loader.exec_module(module)
     ((_, made),) = module.ARCHITECTURES.items()
-    found = getattr(user_modules, name)
-    built = found(user_modules.NetConfig(**config)) if name == "Net" else found(**config)
+    package, _, name = target.partition(":")
+    modules = importlib.import_module(package)
+    found = getattr(modules, name)
+    built = found(modules.NetConfig(**config)) if name == "Net" else found(**config)
 
     assert count(walk(made.build(made.config()))).total == sum(p.numel() for p in built.parameters())
+
+
+def test_a_written_class_of_transformers(tmp_path: Path) -> None:
+    """GPT-2 keeps its matrices as `Conv1D`, input first; 124,439,808 of OpenAI's file."""
+    path = tmp_path / "gpt2.py"
+    found = report.reported(closed("transformers:GPT2LMHeadModel", {}), write=str(path)).document()
+
+    assert found["params"]["total"] == 124_439_808
+    assert "transposed=True" in path.read_text()
+
+
+def test_a_file_that_python_does_not_import(sizer_cli: Run, tmp_path: Path) -> None:
+    code, _, err = sizer_cli("derive", "user_modules:deep", "--write", str(tmp_path / "deep.txt"))
+
+    assert (code, "a name that ends in .py" in err) == (2, True)
 
 
 def test_a_written_architecture_has_a_formula(tmp_path: Path) -> None:

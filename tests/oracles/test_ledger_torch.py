@@ -15,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 import sizer  # noqa: E402
 from sizer.testing import assert_params, count_module  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 nn = torch.nn
 
 

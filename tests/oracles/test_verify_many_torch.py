@@ -207,6 +207,12 @@ def file_with_more(t: dict[str, Any]) -> None:
     t["transformer.h.2.ln_1.weight"] = torch.ones(8)
 
 
+def file_padded_head(t: dict[str, Any]) -> None:
+    for name in ("transformer.wte.weight", "lm_head.weight"):
+        t[name] = torch.zeros(11, 8)
+    t["lm_head.weight"] = torch.zeros(16, 8)
+
+
 def file_dtype(t: dict[str, Any]) -> None:
     t[f"{C_FC}.weight"] = t[f"{C_FC}.weight"].to(torch.float16)
 
@@ -216,6 +222,7 @@ FILES = [
     (file_transposed, "shape", False),
     (file_without_layer, "only here", True),
     (file_with_more, "missing here", True),
+    (file_padded_head, "missing here", True),
     (file_dtype, "dtype", False),
 ]
 
@@ -241,6 +248,28 @@ def test_an_untied_head_that_is_not_in_the_file(sizer_cli: Run, saved: Path) -> 
 
     assert code == 1
     assert {d["kind"] for d in json.loads(out)["differences"]} == {"only here"}
+
+
+def test_names_of_the_module_in_memory(sizer_cli: Run, tmp_path: Path) -> None:
+    """transformers 5 keeps a block's experts in two tensors, and `torch.save` writes them so."""
+    model = transformers.MixtralForCausalLM(transformers.MixtralConfig.from_dict(dict(MIXTRAL)))
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    (tmp_path / "config.json").write_text(json.dumps(MIXTRAL))
+    code, out, _ = sizer_cli(
+        "verify", str(tmp_path / "config.json"), "--checkpoint", str(tmp_path / "model.pt")
+    )
+
+    assert code == 0, out
+    assert "the names of the module in memory" in out
+
+
+def test_a_file_of_another_model(sizer_cli: Run, saved: Path) -> None:
+    safetensors.save_file({"wt.weight": torch.zeros(3)}, "model.safetensors")
+    code, out, _ = sizer_cli("verify", "config.json", "--checkpoint", "model.safetensors")
+
+    assert code == 1
+    assert "read under" not in out
+    assert "wt.weight" in out
 
 
 def test_a_dtype_that_is_asked_for(sizer_cli: Run, saved: Path) -> None:
@@ -281,6 +310,22 @@ class Small(torch.nn.Linear):
     def __init__(self, width, height=3, *, bias):
         super().__init__(width, height, bias)
 
+class Mixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.up = torch.nn.Linear(4, 4, bias=False)
+        self.up.weight.requires_grad = False
+        self.head = torch.nn.Linear(4, 4, bias=False)
+        self.head.weight = self.up.weight
+        self.register_buffer("table", torch.zeros(3), persistent=False)
+
+def unshaped():
+    return torch.nn.LazyLinear(4)
+
+def anything(**options):
+    return torch.nn.Linear(options["width"], 3)
+
 def wrong():
     return 7
 
@@ -302,6 +347,7 @@ def own(saved: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (saved / name).mkdir()
     (saved / name / "__init__.py").write_text("")
     (saved / name / "model.py").write_text(MODULE)
+    (saved / name / "broken.py").write_text("import nonsense_library\n")
     return f"{name}.model"
 
 
@@ -316,6 +362,14 @@ def test_a_module_of_ones_own(sizer_cli: Run, own: str) -> None:
     assert code == 1
     assert [d["kind"] for d in json.loads(out)["differences"]] == ["tie"]
 
+    code, out, _ = sizer_cli(
+        "verify", "config.json", "--module", f"{own}:untied", "--level", "total", "--json"
+    )
+    # The head once more: 11 rows of 8.
+    total = 2 * (12 * 64 + 13 * 8) + 16 * 8 + 2 * 8
+    (found,) = json.loads(out)["differences"]
+    assert (code, found["ours"], found["theirs"]) == (1, f"{total:,}", f"{total + 88:,}")
+
 
 FACTORIES = [
     ("{}:bild", ["no name named 'bild'", "'build'"]),
@@ -325,6 +379,7 @@ FACTORIES = [
     ("{}:failing", ["fails: KeyError: 'lost'", "model.py:"]),
     ("{}:leaving", ["fails: SystemExit: bye"]),
     ("{}s:build", ["there is no module"]),
+    ("{1}.broken:build", ["importing", "ModuleNotFoundError", "'nonsense_library'", "broken.py:1"]),
     ("nonsense_package.model:build", ["there is no module 'nonsense_package'"]),
     ("model.build", ["package.module:function"]),
     ("os; print():x", ["package.module:function"]),
@@ -333,7 +388,7 @@ FACTORIES = [
 
 @pytest.mark.parametrize(("name", "fragments"), FACTORIES)
 def test_a_factory_that_is_none(sizer_cli: Run, own: str, name: str, fragments: list[str]) -> None:
-    code, out, err = sizer_cli("verify", "config.json", "--module", name.format(own))
+    code, out, err = sizer_cli("verify", "config.json", "--module", name.format(own, own.partition(".")[0]))
 
     assert (code, out) == (2, "")
     message = err.removeprefix("hello\n")
@@ -348,26 +403,51 @@ def test_a_factory_in_a_file_of_totals(sizer_cli: Run, saved: Path, own: str) ->
         "limits = ['weights <= 36 bytes']\n"
         f'[[model]]\nfactory = "{own}:net"\nparams = 9\ntrainable = 9\nweights = {{ bytes = 36 }}\n'
         f'[[model]]\nfactory = "{own}:untied"\nparams = 1\n'
+        f'[[model]]\nfactory = "{own}:anything"\nset = {{ width = 2 }}\nparams = 9\n'
     )
     code, out, _ = sizer_cli("check")
     # GPT-2 of width 8: 12D²+13D a block, 11 + 5 rows, a last norm, and the head once more.
     total = 2 * (12 * 64 + 13 * 8) + 16 * 8 + 2 * 8 + 11 * 8
 
     assert code == 1
-    assert "2 of 3 models as expected" in out
+    assert "3 of 4 models as expected" in out
     assert f"{total:,}" in out
 
     (saved / "sizer.toml").write_text(
         f'[[model]]\nfactory = "{own}:Small"\nset = {{ widht = 2 }}\nparams = 9\n'
         f'[[model]]\nfactory = "{own}:failing"\nparams = 9\n'
+        f'[[model]]\nfactory = "{own}:unshaped"\nparams = 9\n'
+        f'[[model]]\nfactory = "{own}:net"\nset = {{ width = 2 }}\nparams = 9\n'
     )
     code, _, err = sizer_cli("check")
     lines = err.removeprefix("hello\n").splitlines()
     assert code == 2
-    assert len(lines) == 2
+    assert len(lines) == 4
     assert "'widht'" in lines[0]
     assert "did you mean 'width'" in lines[0]
     assert "KeyError" in lines[1]
+    assert "2 parameters have no shape before the module has run once" in lines[2]
+    assert "is a module already and takes no arguments (width)" in lines[3]
+
+
+def test_the_lock_of_a_factory(sizer_cli: Run, saved: Path, own: str) -> None:
+    """Whether a tensor is learned, stored, and another's, as the module of the text above has it."""
+    (saved / "sizer.toml").write_text(f'[[model]]\nname = "mixed"\nfactory = "{own}:Mixed"\n')
+    assert sizer_cli("check", "--update")[0] == 0
+
+    assert json.loads((saved / "sizer.lock").read_text())["models"]["mixed"] == {
+        "components": {"norm": 8, "other": 16},
+        "tensors": {
+            "table": "[3] float32 other buffer, not stored",
+            "norm.weight": "[4] float32 norm",
+            "norm.bias": "[4] float32 norm",
+            "norm.running_mean": "[4] float32 norm buffer",
+            "norm.running_var": "[4] float32 norm buffer",
+            "norm.num_batches_tracked": "[] int64 norm buffer",
+            "up.weight": "[4, 4] float32 other frozen",
+            "head.weight": "[4, 4] float32 other frozen = up.weight",
+        },
+    }
 
 
 def test_neither_a_config_nor_a_checkpoint_leads_to_an_import(sizer_cli: Run, saved: Path) -> None:

@@ -178,6 +178,11 @@ def test_llama_cpp_puts_as_many_layers_on_the_gpu_as_fit() -> None:
         (lambda n: 10**9 - n * n, 2**28, 31622),
         (lambda n: 1000 - -(-n // 256) * 256, 2**28, 768),
         (lambda n: 5 if n < 12345 else -(10**12), 2**28, 12344),
+        # The line through two points of a curve ends one too far.
+        (lambda n: 10 - n if n < 10 else -(100**n), 15, 10 - 1),
+        (lambda n: 1000 - n * n // 7, 4096, 83),
+        # From 64, where 448 are left, a line to -448 at 512 ends at 288.
+        (lambda n: 448 if n <= 64 else 1 if n < 288 else -448, 1000, 287),
     ],
 )
 def test_the_largest_number_that_leaves_something(left: Callable[[int], int], most: int, answer: int) -> None:
@@ -189,6 +194,40 @@ def test_the_largest_number_that_leaves_something(left: Callable[[int], int], mo
 
     assert largest_left(noted, most) == answer
     assert len(asked) < 100
+
+
+def test_a_stage_without_the_layers_that_share_their_tensors() -> None:
+    # Zamba 7B v1: attention in layers 2, 7, 13, 19, …, 73 of 76, a layer of a mixer alone has 86,530,432
+    # elements, the table 32000 · 3712; the last stage has the norm behind, and the tied table again.
+    model = sizer.load("zamba-7b")
+    stages = Pieces(model.rows("transformers"), plan_of("megatron", 1, 1, 1)).stages(38)
+
+    assert stages[0].elements.total == 2 * 86_530_432 + 32_000 * 3712
+    assert stages[-1].elements.total == 2 * 86_530_432 + 3712 + 32_000 * 3712
+
+
+PROPOSED = [
+    # A cache in 4.5 bits is smaller than one in 8, and SGD keeps less than Adam in 8 bits.
+    ("llama-3-8b --on h100 --batch-size 80", "cache in fp8", True),
+    ("llama-3-8b --on h100 --batch-size 120 --kv-dtype q4_0", "cache in fp8", False),
+    ("llama-3.2-1b --on t4 --mode train --batch-size 1 --seq-len 512", "adamw-8bit", True),
+    ("llama-3.2-1b --on t4 --mode train --batch-size 64 --seq-len 512 --optimizer sgd", "adamw-8bit", False),
+    ("llama-3-8b --on rtx-4090 --engine llama.cpp --seq-len 70000", "layers on the GPU, the others", True),
+    (
+        "llama-3-8b --on rtx-4090 --engine llama.cpp --seq-len 120000 --gpu-layers 32",
+        "layers on the GPU, the others",
+        False,
+    ),
+    ("llama-3-70b --on h100 --gpu-memory-utilization 0.0001", "no single change makes it fit", True),
+]
+
+
+@pytest.mark.parametrize(("line", "text", "there"), PROPOSED, ids=[line for line, _, _ in PROPOSED])
+def test_what_is_proposed_would_help(sizer_cli: Run, line: str, text: str, there: bool) -> None:
+    code, out, _ = sizer_cli("fit", *line.split())
+
+    assert code == 1
+    assert (text in out) == there, out
 
 
 def test_degrees_multiply_to_the_gpus() -> None:

@@ -181,8 +181,18 @@ def test_an_accelerator_of_ones_own_comes_first(tmp_path: Path, sizer_cli: Run) 
 
     assert hardware("h100", file=str(own)).usable_bytes == 70 * GIB
     assert hardware("MY-CARD", file=str(own)).usable_bytes == 10 * GIB
+    # What is not in it is ours.
+    assert hardware("h200", file=str(own)) == hardware("h200")
     code, out, _ = sizer_cli("hardware", "list", "--search", "mine", "--hardware-file", str(own), "-q")
     assert (code, out) == (0, "mine\n")
+
+
+def test_a_file_that_is_none_of_accelerators(tmp_path: Path) -> None:
+    large = tmp_path / "weights.toml"
+    large.write_bytes(b"#" * 2_000_000)
+    for path, why in ((large, "is larger than"), (tmp_path, "is no file")):
+        with pytest.raises(SizerError, match=why):
+            hardware("h100", file=str(path))
 
 
 def test_what_is_not_known_is_said() -> None:
@@ -208,6 +218,7 @@ def test_hardware_on_the_command_line(sizer_cli: Run) -> None:
     code, out, _ = sizer_cli("hardware", "list", "--vendor", "google", "-q")
     assert (code, out.split()[0]) == (0, "tpu-v2")
     assert sizer_cli("hardware", "list", "--vendor", "cray")[0] == 2
+    assert sizer_cli("hardware", "list", "--search", "h9000")[:2] == (0, "no accelerator matches\n")
     assert sizer_cli("hardware", "show", "nothing")[0] == 2
 
 

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -256,6 +257,7 @@ BAD = [
     (["--gpus", "8", "--mode", "train", "--zero", "3", "--pp", "2"], ["--zero 3 and --pp 2 contradict"]),
     (["--gpus", "8", "--mode", "train", "--checkpointing", "some"], ["no checkpointing named 'some'"]),
     (["--gpus", "8", "--dtype", "bf16,zz"], ["no weight format named 'zz'"]),
+    (["--gpus", "8", "--overhead", "100GiB"], ["its runtime alone takes more than"]),
 ]
 
 
@@ -266,6 +268,72 @@ def test_bad_input_is_a_line_and_exit_2(sizer_cli: Run, args: list[str], fragmen
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert [fragment for fragment in fragments if fragment not in err] == [], err
+
+
+# Nothing was too large: nothing is so laid out, and the answer says of what.
+NONE = [
+    ("llama-3-8b --gpus 3 --mode train --batch-size 4 --micro-batch 3", "batch_size = 4, micro_batch = 3"),
+    ("llama-3-8b --gpus 8 --mode train --batch-size 8 --vpp 3", "vpp = 3"),
+    ("mixtral-8x7b --gpus 16 --ep 3", "ep = 3"),
+    ("mixtral-8x7b --gpus 64 --mode train --batch-size 64 --ep 3", "ep = 3"),
+    ("llama-3-8b --max-gpus 8 --ep 2", "no experts to share"),
+    ("t5-small --gpus 8 --pp 2", "in 2 stacks"),
+]
+
+
+@pytest.mark.parametrize(("line", "why"), NONE, ids=[line for line, _ in NONE])
+def test_where_no_layout_is_possible_the_answer_says_why(sizer_cli: Run, line: str, why: str) -> None:
+    code, out, err = sizer_cli("plan", "--on", "h100", *line.split())
+
+    assert (code, err) == (1, "")
+    assert why in out.splitlines()[-1]
+    assert "nearest" not in out
+
+
+def test_too_few_accelerators_for_the_weights_alone(sizer_cli: Run) -> None:
+    # 405,853,388,800 parameters of two bytes are 9.6 times the 79.1 GiB of an H100.
+    line = "plan llama-3.1-405b --on h100 --max-gpus 1 --for seq-len"
+    code, out, _ = sizer_cli(*line.split())
+
+    assert code == 1
+    assert out.startswith("nothing fits: llama-3.1-405b on at most 1 h100")
+    assert "weights and their states alone need 10 GPUs" in out
+
+
+def test_replicas_that_are_fixed_are_in_every_layout(sizer_cli: Run) -> None:
+    _, out, _ = sizer_cli("plan", "llama-3-8b", "--on", "h100", "--gpus", "8", "--dp", "2", "--json")
+    found = json.loads(out)
+
+    for choice in [found["best"], *found["others"]]:
+        layout = choice["layout"]
+        assert (layout["dp"], layout["tp"] * layout["pp"]) == (2, 4)
+
+
+def test_attention_that_holds_its_scores_is_not_split_over_ranks(sizer_cli: Run) -> None:
+    line = "plan llama-3-8b --on h100 --gpus 8 --mode train --batch-size 8 --seq-len 4096 --attention"
+    eager = json.loads(sizer_cli(*line.split(), "eager", "--json")[1])
+    code, _, err = sizer_cli(*line.split(), "eager", "--cp", "2")
+    split = json.loads(sizer_cli(*line.split(), "sdpa", "--cp", "2", "--json")[1])
+
+    assert {choice["layout"]["cp"] for choice in [eager["best"], *eager["others"]]} == {1}
+    assert (code, "--cp 2 needs --attention sdpa" in err) == (2, True)
+    assert split["best"]["layout"]["cp"] == 2
+
+
+def test_links_that_a_table_does_not_know_are_pci_express(tmp_path: Path, sizer_cli: Run) -> None:
+    text = "memory_gb = 80\nbandwidth_gb_s = 1000\nnode_gpus = 4\ndense_tflops = { bf16 = 100 }\n"
+    own = tmp_path / "own.toml"
+    # PCI Express 4.0 with 16 lanes: 32 GB/s each way, which data sheets add up.
+    own.write_text(f"[unknown]\n{text}[known]\n{text}link_gb_s = 64\n")
+    line = f"--hardware-file {own} --gpus 4 --tp 4 --mode train --batch-size 4 --seq-len 512 --json"
+    unknown, known = (
+        json.loads(sizer_cli("plan", "llama-3.2-1b", "--on", name, *line.split())[1])
+        for name in ("unknown", "known")
+    )
+
+    assert unknown["best"]["cost"]["parts"]["tensor parallel"] > 0
+    assert unknown["best"]["cost"] == known["best"]["cost"]
+    assert any("PCI Express 4.0" in note for note in unknown["assumptions"])
 
 
 def test_plan_on_the_command_line(sizer_cli: Run) -> None:

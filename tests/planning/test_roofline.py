@@ -49,6 +49,13 @@ def test_a_batch_reads_more_experts_than_a_token() -> None:
         assert step.weight_bytes == pytest.approx(2 * (total - table - experts * (1 - share)), rel=1e-9)
 
 
+def test_nothing_keeps_a_model_without_a_cache_from_more_users(sizer_cli: Run) -> None:
+    words = ("mamba-130m", "--on", "h100", "--gpus", "4000", "--json")
+    found = json.loads(sizer_cli("roofline", *words)[1])
+
+    assert found["users_limit"] == "nothing that is counted here"
+
+
 def test_users_at_a_target(sizer_cli: Run) -> None:
     words = ("llama-3-8b", "--on", "h100", "--seq-len", "4096", "--json")
     free = json.loads(sizer_cli("roofline", *words)[1])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sizer.errors import SizerError
 from sizer.planning.scaling import LAWS, optimum, over_trained
 
 Run = Callable[..., tuple[int, str, str]]
@@ -119,3 +120,9 @@ def test_a_picture(sizer_cli: Run, tmp_path: Path) -> None:
     text = path.read_text()
     assert text.startswith("<?xml")
     assert "this run" in text or "#" in text
+
+
+@pytest.mark.parametrize("asked", [{}, {"flops": 1e21, "params": 1e9}], ids=["nothing", "both"])
+def test_a_law_is_asked_for_one_of_the_two(asked: dict[str, float]) -> None:
+    with pytest.raises(SizerError, match="flops or with params, one of the two"):
+        optimum("chinchilla-1", **asked)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sizer
+from sizer.errors import InvalidConfig
 from sizer.planning.solving.solve import solve
 from sizer.sources.presets import preset
 
@@ -209,6 +210,88 @@ def test_layers_follow_where_they_repeat() -> None:
     assert found.answers[0].deviation == 0
 
 
+# Totals are those of the checkpoints, or sums that are written out.
+EXACT = [
+    # Layers of a kind each: Jamba's attention every eighth, its experts every second.
+    ("jamba-v0.1 --params 51570323328 --for n_layers", {"n_layers": 32}),
+    # Of DeepSeek-V3's 61 layers three are dense: more of those is a smaller model.
+    (
+        "deepseek-v3 --params 671026404352 --for n_layers,n_dense_layers",
+        {"n_layers": 61, "n_dense_layers": 3},
+    ),
+    (
+        "deepseek-v3 --params 671026404352 --for n_layers,n_dense_layers,d_ff --where n_layers=59:63",
+        {"n_layers": 61, "n_dense_layers": 3, "d_ff": 18432},
+    ),
+    # LLaMA 7B of 6,738,415,616 whose keys and values have 8 heads of 32: 32 · 2 · 4096 · 24 · 128 fewer.
+    ("llama-7b --params 5933109248 --for n_heads --set n_kv_heads=8", {"n_heads": 32}),
+    # Llama 3 8B with biases of queries, keys and values: 32 · (4096 + 2 · 1024) more.
+    ("llama-3-8b --params 8030457856 --for n_layers --set qkv_bias=true", {"n_layers": 32}),
+    # Gemma 2 2B of 2,614,341,888, its 8 and 4 heads half as wide: 26 · 2304 · 128 · (2 · 8 + 2 · 4) fewer.
+    ("gemma-2-2b --params 2430316800 --for n_layers --d-head 128", {"n_layers": 26}),
+    # The Transformer of torch.nn with the sizes of its paper, by the name of the architecture alone.
+    (
+        "transformer --params 63082496 --for d_model,n_layers --d-head 64 --ff-ratio 4 --set V=37000",
+        {"d_model": 512, "n_layers": 6, "n_heads": 8, "d_ff": 2048},
+    ),
+    # GPT-2: (V + C)D + L(12D² + 13D) + 2D, with 10 heads of 64 and 48 layers.
+    (
+        f"gpt2-small --params {51281 * 640 + 48 * (12 * 640**2 + 13 * 640) + 2 * 640} --for d_model,n_layers "
+        "--d-head 64 --set n_heads=10",
+        {"d_model": 640, "n_layers": 48},
+    ),
+    ("gpt2-small --params 124439808 --for n_layers --tolerance 0", {"n_layers": 12}),
+    ("gpt2-small --params 124439808 --for n_layers --d-head 64 --set n_heads=12", {"n_layers": 12}),
+    ("gpt2-small --params 124439808 --for n_layers --multiple d_model=256", {"n_layers": 12}),
+    ("llama-3-8b --params 8030261248 --for n_layers --aspect 128:160", {"n_layers": 32}),
+    # Padded, GPT-2's 50,257 tokens are 50,304: 47 rows of 768 more.
+    (
+        f"gpt2-small --params {124439808 + 47 * 768} --for vocab_size --pad-vocab 128 --multiple V=64",
+        {"vocab_size": 50304},
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "sizes"), EXACT, ids=[line[:60] for line, _ in EXACT])
+def test_a_total_has_its_sizes(sizer_cli: Run, line: str, sizes: dict[str, int]) -> None:
+    code, out, err = sizer_cli("solve", *line.split(), "--json")
+
+    assert (code, err) == (0, "")
+    answers = [answer for answer in json.loads(out)["answers"] if answer["exact"]]
+    assert sizes in [{name: answer["sizes"][name] for name in sizes} for answer in answers]
+
+
+def test_a_size_that_follows_keeps_to_where_it_may_be(sizer_cli: Run) -> None:
+    args = ["--d-head", "128", "--ff-ratio", "3.5", "--where", "d_ff=8192,14336", "--json"]
+    _, out, _ = sizer_cli("solve", "llama-3-8b", "--params", "8030261248", "--for", "d_model,n_layers", *args)
+    _, rounded, _ = sizer_cli("solve", "llama", "--params", "8B", "--for", "d_model,vocab_size", *args[2:])
+
+    # 14336 is 3.5 · 4096, and 8192 is 3.5 times no multiple of 128.
+    first = json.loads(out)["answers"][0]
+    assert first["exact"]
+    assert (first["sizes"]["d_model"], first["sizes"]["n_layers"]) == (4096, 32)
+    assert {a["sizes"]["d_ff"] for a in json.loads(out)["answers"]} == {14336}
+    assert {a["sizes"]["d_model"] for a in json.loads(rounded)["answers"]} == {4096}
+
+
+def test_a_size_that_the_others_decide_is_said(sizer_cli: Run) -> None:
+    # Heads of 64 in a width of 768 are 12.
+    code, out, _ = sizer_cli("solve", "gpt2-small", "--params", "124439808", "--for", "n_heads,n_layers")
+
+    assert code == 0
+    assert "- n_heads = 12 (heads as wide as before, 64)" in out
+
+
+def test_no_answer_at_all_is_a_no(sizer_cli: Run) -> None:
+    # Neither is a multiple of the 12 heads.
+    args = ["--params", "1B", "--for", "d_model", "--where", "d_model=769,770"]
+    code, out, err = sizer_cli("solve", "gpt2-small", *args)
+
+    assert (code, err) == (1, "")
+    assert "no sizes keep to all" in out
+    assert "nearest" not in out
+
+
 def test_a_model_type_gives_the_other_fields(sizer_cli: Run) -> None:
     args = ["--d-head", "128", "--ff-ratio", "8/3", "--multiple", "d_ff=256", "--json"]
     code, out, _ = sizer_cli("solve", "llama", "--params", "6738415616", "--for", "d_model,n_layers", *args)
@@ -261,6 +344,31 @@ BAD = [
     (["--for", "d_model", "--params", "7B", "--top", "0"], "--top"),
     (["--for", "n_ctx", "--params", "7B"], "does not depend on n_ctx"),
     (
+        ["--for", "n_layers", "--params", "7B", "--tolerance", "some"],
+        "--tolerance 'some' is no positive number",
+    ),
+    (["--for", "n_layers", "--params", "7B", "--set", "n_heads=24", "--d-head", "128"], "3072 wide"),
+    (
+        [
+            "--for",
+            "d_model,n_layers",
+            "--params",
+            "7B",
+            "--set",
+            "n_heads=32",
+            "--d-head",
+            "128",
+            "--where",
+            "d_model=512:1024",
+        ],
+        "d_model is 32 heads of --d-head 128",
+    ),
+    (["--for", "n_layers", "--params", "7B", "--kv-ratio", "4", "--set", "n_kv_heads=8"], "--set fixes it"),
+    (["--for", "n_layers", "--params", "7B", "--ff-ratio", "4", "--set", "d_ff=8192"], "--set fixes it"),
+    (["--for", "n_heads", "--params", "7B", "--d-head", "128"], "every size follows from others"),
+    (["--for", "d_ff", "--params", "7B", "--aspect", "64:160"], "free one of them"),
+    (["--for", "n_layers", "--params", "7B", "--set", "n_heads=12"], "n_heads = 12"),
+    (
         ["--for", "n_layers,d_model,d_ff,n_kv_heads,vocab_size,n_heads", "--params", "7B"],
         "the search has more than",
     ),
@@ -274,3 +382,50 @@ def test_a_bad_question_is_one_line(sizer_cli: Run, args: list[str], why: str) -
     assert (code, out) == (2, "")
     assert why in err
     assert err.count("\n") == 1
+
+
+OF_OTHERS = [
+    (["openelm", "--for", "d_model", "--params", "3B", "--d-head", "64"], "no heads of a width of its own"),
+    (["musicgen", "--for", "n_layers", "--params", "3B", "--kv-ratio", "4"], "has no n_kv_heads"),
+    (["resnet-50", "--for", "n_labels", "--params", "30M", "--aspect", "64:160"], "has not both"),
+    (
+        ["nemotron-h-8b", "--for", "n_layers", "--params", "8B", "--where", "n_layers=51,53"],
+        "no repeating pattern",
+    ),
+    (
+        ["nemotron-h-8b", "--for", "n_layers,d_model", "--params", "8B", "--where", "n_layers=51,53"],
+        "no repeating pattern",
+    ),
+    (["transformer", "--for", "n_layers,d_model", "--params", "65M"], "Transformer needs n_heads"),
+    (["gpt5", "--for", "n_layers", "--params", "8B"], "no preset named 'gpt5'; did you mean"),
+    (["lamma", "--for", "n_layers", "--params", "8B"], "did you mean"),
+]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"), OF_OTHERS, ids=lambda x: " ".join(x)[:60] if isinstance(x, list) else ""
+)
+def test_a_bad_question_about_another_model_is_one_line(sizer_cli: Run, args: list[str], why: str) -> None:
+    code, out, err = sizer_cli("solve", *args)
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert why in err
+
+
+FROM_PYTHON: list[tuple[dict[str, Any], str]] = [
+    ({"params": True}, "params = True is no whole number"),
+    ({"params": 7e9}, "is no whole number"),
+    ({"params": "7B", "fixed": {"d_model": 4096, "hidden_size": 2048}}, "d_model is set twice"),
+    ({"params": "7B", "tp": True}, "--tp = True is no whole number"),
+]
+
+
+@pytest.mark.parametrize(("options", "why"), FROM_PYTHON, ids=[why for _, why in FROM_PYTHON])
+def test_a_bad_question_from_python(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidConfig, match=why):
+        solve(sizer.load("llama-3-8b"), ["n_layers"], **options)
+
+
+def test_a_search_ends_after_its_steps() -> None:
+    with pytest.raises(InvalidConfig, match=r"more than 10,000 steps .*--where n_layers="):
+        solve(sizer.load("llama-3-8b"), ["n_layers", "d_model", "d_ff"], params="100T", most_steps=10_000)

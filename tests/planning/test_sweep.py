@@ -18,6 +18,7 @@ import pytest
 
 import sizer
 from sizer.planning.sweeping.axes import axis
+from sizer.planning.sweeping.registry import Registry, entries
 from sizer.planning.sweeping.sweep import Sweep, sweep
 from sizer.planning.sweeping.writing import _land, place_of
 from sizer.report.sweep import save, stream
@@ -65,6 +66,13 @@ GRIDS = [
     ),
     ("t5-small", {"n_layers": "1:12", "seq_len": "10:1000:*10"}, ["params", "flops_training", "kv_cache"]),
     ("nemotron-h-8b", {"n_layers": "50:54", "d_model": [4096, 8192]}, ["params"]),
+    # Each in a box of its own beside a size that nothing depends on.
+    ("gpt2-small", {"seq_len": "1:40:2"}, ["params", "flops"]),
+    # An odd number of elements in four bits is no whole number of bytes.
+    ("deepseek-v3", {"kv_lora_rank": "1:20", "dtype": "int4,bf16"}, ["kv_cache"]),
+    ("t5-small", {"encoder_len": [1, 100], "seq_len": "1:7"}, ["flops", "kv_cache"]),
+    # The memory of a pass has no closed form.
+    ("gpt2-small", {"d_model": "768:864:12"}, ["memory_infer"]),
     (
         "gpt2-small",
         {"tie_embeddings": "true,false", "d_model": [768, 770], "dtype": "fp32,int4"},
@@ -91,25 +99,29 @@ def test_every_row_is_the_ledgers(name: str, axes: dict[str, Any], what: list[st
 
 def by_ledger(model: sizer.Model, point: dict[str, Any], what: list[str]) -> dict[str, Any] | str:
     """The measures of the model with these sizes, asked one by one; or why there is none."""
-    run = {key: point[key] for key in ("seq_len", "batch_size") if key in point}
+    run = {key: point[key] for key in ("seq_len", "batch_size", "encoder_len") if key in point}
     sizes = {key: value for key, value in point.items() if key not in run and key != "dtype"}
     try:
-        one = model.with_values(**sizes)
-        count = one.count()
+        return measured(model.with_values(**sizes), point, run, what)
     except sizer.SizerError as error:
         return str(error).removeprefix(f"{model.name}: ")
-    bits = {"fp32": 32, "int4": 4}.get(point.get("dtype", ""), 16)
-    known: dict[str, Any] = {
-        "params": count.total,
-        "active": count.active,
-        "non_embedding": count.non_embedding,
-        "kv_cache": one.kv_cache(**run).bytes,
-        "kv_per_token": one.kv_cache(**run).bytes_per_token,
-        "flops": one.flops(**run).forward,
-        "flops_training": one.flops(**run).training,
-        "weights": -(-count.total * bits // 8),
+
+
+def measured(one: sizer.Model, point: dict[str, Any], run: dict[str, int], what: list[str]) -> dict[str, Any]:
+    count, dtype = one.count(), point.get("dtype", "bf16")
+    bits = {"fp32": 32, "bf16": 16, "int4": 4}[dtype]
+    known: dict[str, Callable[[], Any]] = {
+        "params": lambda: count.total,
+        "active": lambda: count.active,
+        "non_embedding": lambda: count.non_embedding,
+        "kv_cache": lambda: one.kv_cache(**run, dtype=dtype).bytes,
+        "kv_per_token": lambda: one.kv_cache(**run).bytes_per_token,
+        "flops": lambda: one.flops(**run).forward,
+        "flops_training": lambda: one.flops(**run).training,
+        "weights": lambda: -(-count.total * bits // 8),
+        "memory_infer": lambda: one.memory("infer", batch_size=1, seq_len=1024).total_bytes,
     }
-    return {measure: known[measure] for measure in what}
+    return {measure: known[measure]() for measure in what}
 
 
 def test_numbers_beyond_64_bits_are_exact() -> None:
@@ -120,6 +132,50 @@ def test_numbers_beyond_64_bits_are_exact() -> None:
         D, L = row["d_model"], row["n_layers"]  # 12D²L + 13DL + VD + CD + 2D
         assert row["params"] == 12 * D * D * L + 13 * D * L + (50257 + 1024 + 2) * D
     assert found[8]["params"] > 2**64
+
+
+def test_sums_beyond_64_bits_are_exact() -> None:
+    # 61 layers keep 512 + 64 elements of half a byte for each token; either part alone is within 64 bits.
+    axes = {"seq_len": "559996:560000", "batch_size": [10**9]}
+    found = rows("deepseek-v3", axes, ["kv_cache"], settings={"dtype": "int4"})
+    # Embedding and 12D² + 13D a block, GPT-2's, with and without a head of its own.
+    D = 12 * 10**12
+    heads = rows("gpt2-small", {"tie_embeddings": [True, False], "d_model": [D]}, ["params"])
+
+    assert [r["kv_cache"] for r in found] == [61 * 576 * r["seq_len"] * 10**9 // 2 for r in found]
+    assert found[-1]["kv_cache"] > 2**63
+    tied = 12 * (12 * D * D + 13 * D) + (50257 + 1024 + 2) * D
+    assert [r["params"] for r in heads] == [tied, tied + 50257 * D]
+
+
+def test_more_layers_than_a_list_may_have_are_refused_one_by_one() -> None:
+    found = rows("gemma-3-4b-text", {"n_layers": [*range(30, 36), 100_001]}, ["params"])
+
+    assert [row["params"] for row in found][4] == 3_880_263_168
+    assert found[-1]["params"] is None
+    assert "beyond 100,000" in found[-1]["error"]
+    assert {row["error"] for row in found[:-1]} == {None}
+
+
+def test_a_switch_without_a_model_is_an_error_of_its_rows() -> None:
+    found = rows("gpt2-small", {"dtype": ["bf16", "zz"], "seq_len": "1:9"}, ["kv_cache"])
+
+    # Keys and values of 12 layers of 768 in two bytes.
+    assert [row["kv_cache"] for row in found] == [2 * 12 * 768 * 2 * n for n in range(1, 10)] + [None] * 9
+    assert all("dtype named 'zz'" in row["error"] for row in found[9:])
+
+
+def test_a_measure_that_does_not_vary(sizer_cli: Run) -> None:
+    _, out, _ = sizer_cli("sweep", "gpt2-small", "seq_len=1:6", "--what", "params", "--csv")
+
+    assert out.splitlines()[1:] == [f"{n},124439808," for n in range(1, 7)]
+
+
+def test_many_values_of_a_switch() -> None:
+    # Two and four bytes of each of GPT-2's parameters.
+    found = rows("gpt2-small", {"dtype": ["bf16", "fp32"] * 130}, ["weights"])
+
+    assert [row["weights"] for row in found] == [2 * 124_439_808, 4 * 124_439_808] * 130
 
 
 def test_files_hold_the_same_rows(tmp_path: Path) -> None:
@@ -144,6 +200,38 @@ def test_files_hold_the_same_rows(tmp_path: Path) -> None:
     assert [{"error": None, **line} for line in lines] == [{"error": None, **r} for r in expected]
     assert stored == expected
     assert sorted(os.listdir(tmp_path)) == ["grid.csv", "grid.jsonl", "grid.parquet"]
+
+
+def test_a_column_of_parquet_has_the_type_of_its_values(tmp_path: Path, sizer_cli: Run) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = str(tmp_path / "rows.parquet")
+    sizer_cli(
+        "sweep", "gpt2-small", "dtype=bf16,fp32", "tie_embeddings=true", "--what", "weights", "--output", path
+    )
+    one = parquet.read_table(path).to_pylist()
+    lines = ["--models", "gpt2-small,gtp2", "n_layers=12,24", "--what", "params", "--output", path]
+    code, _, err = sizer_cli("sweep", *lines)
+    many = parquet.read_table(path).to_pylist()
+
+    assert one == [
+        {"dtype": "bf16", "tie_embeddings": True, "weights": 2 * 124_439_808, "error": None},
+        {"dtype": "fp32", "tie_embeddings": True, "weights": 4 * 124_439_808, "error": None},
+    ]
+    assert (code, "1 of 3 points have no answer" in err) == (0, True)
+    assert [(r["model"], r["n_layers"], r["params"]) for r in many] == [
+        ("gpt2-small", 12, 124_439_808),
+        ("gpt2-small", 24, 209_494_272),
+        ("gtp2", None, None),
+    ]
+    assert "did you mean 'gpt2'" in many[2]["error"]
+
+
+def test_a_file_that_cannot_be_finished_is_not_there(tmp_path: Path) -> None:
+    grid = Sweep(sizer.load("gpt2-small"), {"seq_len": "1:9"}, ["kv_cache"], settings={"dtype": "half a bit"})
+    with pytest.raises(sizer.SizerError, match="dtype named 'half a bit'"):
+        save(grid, str(tmp_path / "rows.csv"))
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_large_numbers_in_every_format(tmp_path: Path) -> None:
@@ -275,6 +363,54 @@ def test_many_models_and_a_bad_one(tmp_path: Path, sizer_cli: Run) -> None:
     ]
 
 
+def test_a_list_of_models_in_small_parts() -> None:
+    grid = Registry(["gpt2-small", "gtp2"], {"n_layers": "11:14"}, ["params"], chunk=2)
+    found = [record for chunk in grid.chunks() for record in chunk.records()]
+
+    # 7,087,872 a block of GPT-2; a model that there is not is said once.
+    assert [r.get("params") for r in found] == [124_439_808 + i * 7_087_872 for i in (-1, 0, 1, 2)] + [None]
+    assert "gtp2" in found[-1]["error"]
+
+
+def test_every_preset_is_a_registry() -> None:
+    names = [entry.name for entry in entries("all")]
+
+    assert {"gpt2-small", "llama-3-8b", "mamba-130m"} < set(names)
+    assert len(set(names)) == len(names) > 400
+
+
+def test_a_line_that_is_too_long_is_one_error(tmp_path: Path, sizer_cli: Run) -> None:
+    path = tmp_path / "models.jsonl"
+    path.write_bytes(b'"' + b"a" * 33_000_000 + b'"\n"gpt2-small"\n')
+    _, out, _ = sizer_cli("sweep", "--models", str(path), "--what", "params", "--csv")
+    found = list(csv.DictReader(io.StringIO(out)))
+
+    assert [row["params"] for row in found] == ["", "124439808"]
+    assert found[0]["model"] == "models.jsonl:1"
+
+
+def test_a_terminal_sees_how_far_a_sweep_is(sizer_cli: Run) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with contextlib.redirect_stderr(Terminal()) as seen:
+        one = sizer_cli("sweep", "gpt2-small", "n_layers=1:50", "d_model=12:12000:12", "--csv")
+        many = sizer_cli("sweep", "--models", "gpt2-small,gpt2-medium", "--csv", "--what", "params")
+
+    assert one[1].count("\n") == 50_001
+    assert "\r50,000 points 100 %" in seen.getvalue()
+    assert many[1].count("\n") == 3
+    assert "\r1 points\x1b[K" in seen.getvalue()
+
+
+def test_processes_of_its_own_give_the_same_rows(sizer_cli: Run) -> None:
+    pytest.importorskip("distributed")
+    line = ["sweep", "gpt2-small", "n_layers=1:3000", "d_model=12:480:12", "--what", "params", "--csv"]
+
+    assert sizer_cli(*line, "--scheduler", "local:1")[1] == sizer_cli(*line)[1]
+
+
 def test_standard_output_may_take_text_alone() -> None:
     from sizer.cli import main
 
@@ -304,7 +440,43 @@ def test_a_picture_names_what_it_shows(tmp_path: Path, sizer_cli: Run) -> None:
         assert f"<!-- {label} -->" in text
 
 
+# What a line is: its axis, the label of its numbers, and whether the axes are powers.
+PICTURES = [
+    ("n_layers=1:30", "params", "parameters", "n_layers"),
+    ("n_layers=1:64:*2", "weights", "weights (bytes)", "n_layers"),
+    ("d_model=12:12000:12", "active", "active parameters", "d_model"),
+    ("n_layers=1:4", "flops", "flops", "n_layers"),
+    ("n_layers=8:16:*2", "params", "parameters", "n_layers"),
+    ("batch_size=1:64:*4", "kv_cache", "kv cache (bytes)", "batch_size (sequences)"),
+]
+
+
+@pytest.mark.parametrize(("axis", "what", "label", "along"), PICTURES, ids=[row[0] for row in PICTURES])
+def test_a_picture_of_one_line(
+    tmp_path: Path, sizer_cli: Run, axis: str, what: str, label: str, along: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "line.svg"
+    code, _, err = sizer_cli("sweep", "gpt2-small", axis, "--what", what, "--plot", str(path))
+
+    assert (code, err) == (0, "")
+    text = path.read_text()
+    assert f"<!-- {label} -->" in text
+    assert f"<!-- {along} -->" in text
+    # One line needs no legend.
+    assert "legend" not in text
+
+
 BAD = [
+    (["llama-3-8b", "d_model=" + "64," * 40_000 + "64"], "more values than fit in a line"),
+    (["gpt2-small", "n_layers=1:2", "--models", "gpt2-medium"], "give one of the two"),
+    (["--models", "empty"], "empty names no model"),
+    (["--models", ",", "n_layers=1"], "names no model"),
+    (["--models", "gpt2-small", "n_layers=1:2", "--plot", "x.svg"], "--plot draws one model"),
+    (["gpt2-small", "tie_embeddings=true,false", "--plot", "x.svg"], "needs an axis of numbers"),
+    (["gpt2-small", "d_model=769:770", "--plot", "x.svg"], "no point of this grid is a model"),
+    (["gpt2-small", "n_layers=1:100001", "--plot", "x.svg"], "draws at most 100,000 points"),
+    (["--models", "gpt2-small", "n_layers=1:100001", "--format", "github"], "more than 100,000 rows"),
     (["llama-3-8b", "d_modle=1:2"], "did you mean d_model"),
     (["llama-3-8b", "d_model=4096:512"], "is empty"),
     (["llama-3-8b", "d_model=512:4096:0"], "never ends"),
@@ -346,9 +518,35 @@ def test_a_bad_grid_is_one_line(
     sizer_cli: Run, tmp_path: Path, monkeypatch: Any, args: list[str], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if "empty" in args:
+        (tmp_path / "empty").mkdir()
     code, _, err = sizer_cli("sweep", *args)
 
     assert code == 2
     assert why in err
     assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+FROM_PYTHON: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"d_model": object()}, {}, "is no list of values"),
+    ({"d_model": []}, {}, "d_model has no value"),
+    ({"d_model": [64.5]}, {}, "64.5 is no whole number"),
+    ({"d_model": numpy.array([64.5])}, {}, "64.5 is no whole number"),
+    ({"tie_embeddings": [True, False] * 5001}, {}, "more than 10,000 values of switches"),
+    ({"d_model": 64}, {"what": []}, "nothing to measure"),
+    ({"d_model": 64}, {"settings": {"seqlen": 3}}, "no setting named 'seqlen'"),
+]
+
+
+@pytest.mark.parametrize(("axes", "options", "why"), FROM_PYTHON, ids=[row[2] for row in FROM_PYTHON])
+def test_a_bad_grid_from_python(axes: dict[str, Any], options: dict[str, Any], why: str) -> None:
+    with pytest.raises(sizer.SizerError, match=why):
+        sweep(sizer.load("llama-3-8b"), axes, **options)
+
+
+def test_an_array_of_numpy_is_an_axis() -> None:
+    found = rows("gpt2-small", {"n_layers": numpy.array([12, 24])}, ["params"])
+
+    assert [row["params"] for row in found] == [124_439_808, 209_494_272]
+    assert [type(row["n_layers"]) for row in found] == [int, int]

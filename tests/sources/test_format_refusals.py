@@ -28,6 +28,8 @@ LITGPT = {
     "block_size": 32,
     "norm_class_name": "RMSNorm",
 }
+WINDOW = {"sliding_window_size": 16}
+LLM_ANALYSIS = {"num_layers": 2, "n_head": 2, "hidden_dim": 64, "ffn_embed_dim": 256}
 META = {"dim": 4096, "n_heads": 32, "n_layers": 32, "norm_eps": 1e-6, "vocab_size": 32000}
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -41,9 +43,25 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**NEOX, "attention_config": [[[3], 12]]}, "is no list of attentions"),
     ({**NEOX, "attention_config": [[["gmlp"], 12]]}, "'gmlp'"),
     ({**NEOX, "no_weight_tying": "yes"}, "no_weight_tying"),
+    ({**NEOX, "tokenizer_type": "SPMTokenizer"}, "the vocabulary is that of a tokenizer"),
+    # megatron/model/transformer.py: into 8 columns, of which the activation gives 4, and out of 3.
+    ({**NEOX, "activation": "swiglu", "intermediate_size": 11}, "rounded to 8 before and 3 after"),
     ({**LITGPT, "shared_attention_norm": True, "parallel_residual": False}, "needs parallel_residual"),
     ({**LITGPT, "mlp_class_name": "LLaMAMLP"}, "intermediate_size is missing, which a LLaMAMLP needs"),
     ({**LITGPT, "mlp_class_name": "LLaMAMoE", "intermediate_size": 64}, "n_expert is missing"),
+    (
+        {**LITGPT, "mlp_class_name": "LLaMAMoE", "n_expert": 4, "first_k_dense_replace": 1, "n_layer": 10**6},
+        "n_layer = 1,000,000 is beyond 100,000",
+    ),
+    ({**LITGPT, "hf_config": "org/name"}, "hf_config = 'org/name' is not a group of settings"),
+    ({**LITGPT, "n_embd": 10**16}, "n_embd is beyond 1,000,000,000,000,000"),
+    ({**LITGPT, **WINDOW, "sliding_window_indices": [2] * 4}, "not a list of 0 or 1, one a layer"),
+    ({**LITGPT, **WINDOW, "sliding_window_indices": "all"}, "not a list of 0 or 1, one a layer"),
+    ({**LITGPT, **WINDOW, "sliding_window_indices": [1, 0]}, "lists 2 of 4 layers"),
+    (
+        {**LITGPT, **WINDOW, "sliding_window_indices": [1], "n_layer": 10**6},
+        "1,000,000 layers are more than 100,000",
+    ),
     (
         {
             **LITGPT,
@@ -54,6 +72,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         },
         "n_shared_expert needs moe_intermediate_size",
     ),
+    ({**MEGATRON, "MODEL_ARGS": {"num_layers": 2}}, "num_layers is given twice, once in MODEL_ARGS"),
+    ({**MEGATRON, **MOE, "moe_layer_freq": 2, "num_layers": 10**6}, "num_layers = 1,000,000 is beyond"),
     ({**MEGATRON, "position_embedding_type": "relative"}, "relative positions are learned"),
     (
         {**MEGATRON, **MOE, "moe_shared_expert_intermediate_size": 64, "disable_bias_linear": False},
@@ -67,6 +87,19 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**MEGATRON, **MOE, "moe_layer_freq": ["a"]}, "moe_layer_freq"),
     ({**META, "ffn_dim_multiplier": -1, "multiple_of": 256}, "ffn_dim_multiplier = -1"),
     ({"n_layer": 12, "n_head": 12, "n_embd": 768, "n_ctx": 1024}, "n_vocab"),
+    ({**LLM_ANALYSIS, "model_type": "opt"}, "those of a gpt2, not of 'opt'"),
+    ({"n_layer": 2, "n_head": 2, "hidden_size_" * 6: 64}, "has no model_type"),
+    ({**LLM_ANALYSIS, "model_type": "gpt2"}, "max_seq_len is missing"),
+    ({"model_type": "gemma3", "text_config": {f"k{i}": 1 for i in range(2_001)}}, "2,001 unknown keys"),
+    (
+        {"model_type": "glm4_moe_lite", "mlp_layer_types": ["dense"]},
+        "must be a list of 47 entries, one a layer",
+    ),
+    ({"model_type": "nobody_knows", "text_config": {"hidden_size": 64}}, "no model type named"),
+    (
+        {"model_type": "encoder-decoder", "encoder": {"model_type": "t5"}, "decoder": {"model_type": "vit"}},
+        "decoder: the model type 'vit' has no causal class",
+    ),
     ({"model_type": 3}, "model_type = 3 is not the name of a model type"),
     ({"architectures": ["Nothing"]}, "has no model_type"),
     (

@@ -314,6 +314,113 @@ def test_overrides_follow_the_rules_of_the_format() -> None:
     assert sizer.load(config, tie_embeddings=False).count().total == 124_439_808 + 50257 * 768
 
 
+def test_an_override_under_two_names_of_one_size_is_refused() -> None:
+    config = {**GPT2, "block_size": 1024, "vocab_size": 50257}
+    with pytest.raises(sizer.SizerError, match="n_layer is set twice"):
+        sizer.load(config, n_layer=3, n_layers=3)
+
+
+SMALL = {**NEOX, "num_layers": 2, "hidden_size": 96, "num_attention_heads": 4, "padded_vocab_size": 100}
+# By hand: two tables, two layers of four matrices with biases and an MLP of 4·96 with biases, norms.
+SMALL_TOTAL = 2 * 100 * 96 + 2 * (4 * 96**2 + 4 * 96 + 8 * 96**2 + 5 * 96 + 4 * 96) + 2 * 96
+NEOX_ROWS: list[tuple[str, dict[str, Any], int]] = [
+    ("plain", {}, 0),
+    ("learned positions", {"pos_emb": "learned", "max_position_embeddings": 64}, 64 * 96),
+    ("kinds of attention", {"attention_config": [[["global", "local"], 1]]}, 0),
+    ("one kind of attention", {"attention_config": ["flash"]}, 0),
+    # 2·4·96/3 = 256: three matrices without biases in place of two of 384 with.
+    ("LLaMA's first MLP", {"mlp_type": "llama"}, 2 * (3 * 96 * 256 - 8 * 96**2 - 5 * 96)),
+]
+
+
+@pytest.mark.parametrize(("more", "difference"), [r[1:] for r in NEOX_ROWS], ids=[r[0] for r in NEOX_ROWS])
+def test_what_changes_a_gpt_neox(more: dict[str, Any], difference: int) -> None:
+    assert sizer.load({**SMALL, **more}).count().total == SMALL_TOTAL + difference
+
+
+LIT = {
+    "n_layer": 2, "n_head": 4, "n_embd": 64, "padded_vocab_size": 100, "block_size": 32, "bias": False,
+    "norm_class_name": "RMSNorm", "mlp_class_name": "LLaMAMLP", "intermediate_size": 128,
+}  # fmt: skip
+LIT_TOTAL = 2 * 100 * 64 + 2 * (4 * 64**2 + 3 * 64 * 128 + 2 * 64) + 64
+LATENT = {
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 12,
+    "v_head_dim": 10,
+}
+# litgpt/model.py, MultiheadLatentAttention: q down, norm, q up; kv down, norm, kv up; out.
+LATENT_LAYER = 64 * 24 + 24 + 24 * 4 * 20 + 64 * 24 + 16 + 16 * 4 * 22 + 4 * 10 * 64
+MOE = {"mlp_class_name": "LLaMAMoE", "n_expert": 4, "n_expert_per_token": 2, "moe_intermediate_size": 32}
+# A router, and four experts in place of one MLP.
+MOE_LAYER = 4 * 64 + 4 * 3 * 64 * 32 - 3 * 64 * 128
+LIT_ROWS: list[tuple[str, dict[str, Any], int]] = [
+    ("plain", {}, 0),
+    ("a window in no layer", {"sliding_window_size": 8, "sliding_window_indices": [0, 0]}, 0),
+    ("a window in one layer", {"sliding_window_size": 8, "sliding_window_indices": [True, False, True]}, 0),
+    ("a window in all layers", {"sliding_window_size": 8, "sliding_window_indices": [1, 1]}, 0),
+    ("no rotary positions", {"rotary_percentage": 0.0}, 0),
+    # litgpt/model.py, CausalSelfAttention: norms of a head, or of all heads for OLMo 2.
+    ("norms of a head", {"norm_qk": True}, 2 * 2 * 16),
+    ("norms of all heads", {"norm_qk": True, "norm_qk_type": "olmo2"}, 2 * 2 * 64),
+    ("latent attention", {"latent_attention": LATENT}, 2 * (LATENT_LAYER - 4 * 64**2)),
+    ("no latent attention", {"latent_attention": {}}, 0),
+    ("experts", MOE, 2 * MOE_LAYER),
+    ("experts behind a dense layer", {**MOE, "first_k_dense_replace": 1}, MOE_LAYER),
+    ("experts behind all layers", {**MOE, "first_k_dense_replace": 2}, 0),
+]
+
+
+@pytest.mark.parametrize(("more", "difference"), [r[1:] for r in LIT_ROWS], ids=[r[0] for r in LIT_ROWS])
+def test_what_changes_a_model_of_litgpt(more: dict[str, Any], difference: int) -> None:
+    assert sizer.load({**LIT, **more}).count().total == LIT_TOTAL + difference
+
+
+def test_a_layer_of_no_known_kind_is_refused() -> None:
+    with pytest.raises(sizer.SizerError, match="moe_layers has 'mo'; a layer is dense or moe"):
+        sizer.load({**LIT, **MOE}, moe_layers=["moe", "mo"])
+
+
+SMALL_GPT2 = 124_439_808
+MEGATRON_ROWS: list[tuple[str, dict[str, Any], int, str]] = [
+    ("rotary", {"use_rotary_position_embeddings": True}, -1024 * 768, ""),
+    ("no positions", {"no_position_embedding": True}, -1024 * 768, ""),
+    ("a head of its own", {"share_embeddings_and_output_weights": False}, 50257 * 768, ""),
+    ("a tied head", {"share_embeddings_and_output_weights": True}, 0, ""),
+    ("groups", {"num_query_groups": 4}, -12 * 2 * 8 * 64 * 769, "num_query_groups is taken at its word"),
+    ("groups that are off", {"group_query_attention": False, "num_query_groups": 4}, 0, ""),
+    ("one group", {"group_query_attention": True}, -12 * 2 * 11 * 64 * 769, ""),
+    ("more tokens than one", {"mtp_num_layers": 1}, 0, "(mtp_num_layers) are not counted"),
+]
+
+
+@pytest.mark.parametrize(
+    ("more", "difference", "said"), [r[1:] for r in MEGATRON_ROWS], ids=[r[0] for r in MEGATRON_ROWS]
+)
+def test_what_changes_a_gpt_of_megatron(more: dict[str, Any], difference: int, said: str) -> None:
+    model = sizer.load({**MEGATRON, "padded_vocab_size": 50257, **more})
+
+    assert model.count().total == SMALL_GPT2 + difference
+    assert said in " ".join(model.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"sliding_window": [None, 4096]}, ""),
+        ({"vision_encoder": {"hidden_size": 8}}, "the vision encoder is not counted"),
+        ({"vision_chunk_size": 448}, "the vision encoder is not counted"),
+    ],
+    ids=["windows", "encoder", "chunks"],
+)
+def test_what_changes_no_parameter_of_a_mistral(more: dict[str, Any], said: str) -> None:
+    model = sizer.load({**MISTRAL, **more})
+
+    assert model.count().total == 7_241_732_096
+    assert said in " ".join(model.assumptions)
+
+
 # id, configuration, fragments of the message
 REFUSED = [
     ("nothing", {}, ["no model_type", "no configuration of litgpt", "Megatron"]),

@@ -37,6 +37,19 @@ def test_the_whole_and_its_language_model_share_a_vocabulary() -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "values", "said"),
+    [
+        ({"model_type": "llama"}, {"n_layers": 2, "num_hidden_layers": 2}, "num_hidden_layers is set twice"),
+        ({"model_type": "gemma3", "text_config": 3}, {"vocab_size": 64}, "text_config = 3 is not an object"),
+    ],
+    ids=["twice", "no part"],
+)
+def test_what_cannot_be_set(config: dict[str, object], values: dict[str, int], said: str) -> None:
+    with pytest.raises(sizer.SizerError, match=said):
+        sizer.load(config, **values)
+
+
+@pytest.mark.parametrize(
     ("assignment", "fragment"),
     [
         ("vocab_sise=4", "did you mean 'vocab_size'?"),

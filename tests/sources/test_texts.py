@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,53 @@ def test_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
         from_text("n_layer: 12\n", name="x.yaml")
 
 
+def test_a_value_that_holds_itself_is_refused() -> None:
+    # No file can, but Python can; of each level there are 2,300 times as many things.
+    values: dict[str, Any] = {"model_type": "llama"}
+    values["a"] = [values] * 2_300
+    with pytest.raises(sizer.SizerError, match="nested over 100 levels deep"):
+        sizer.load(values)
+
+
+FOLDERS: list[tuple[str, dict[str, bytes], str]] = [
+    (
+        "over 32 MB",
+        {"config.json": b" " * 32_000_001},
+        "over 32,000,000 bytes, too large for a configuration",
+    ),
+    ("neither", {"README.md": b""}, "without a config.json and without weights"),
+    (
+        "a pointer without a size",
+        {"config.json": b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"},
+        "the file itself was not downloaded",
+    ),
+    ("weights alone", {"config.toml": b"a"}, "without a config.json"),
+    ("comments alone", {"model_config.yaml": b"# nothing\n---\n"}, "null, not an object"),
+]
+
+
+@pytest.mark.parametrize(("files", "said"), [row[1:] for row in FOLDERS], ids=[row[0] for row in FOLDERS])
+def test_folders_without_a_model(tmp_path: Path, sizer_cli: Any, files: dict[str, bytes], said: str) -> None:
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+
+    code, out, err = sizer_cli("count", str(tmp_path), "-q")
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_a_text_of_comments_is_no_yaml() -> None:
+    with pytest.raises(sizer.SizerError, match="not valid JSON"):
+        from_text("# nothing\n\n--- \n", name="standard input")
+
+
+def test_a_folder_is_no_checkpoint_and_no_model(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("nothing")
+    with pytest.raises(sizer.SizerError, match=r"without a config\.json"):
+        sizer.load(tmp_path)
+
+
 SIZES = [
     ("hidden_size", value)
     for value in ("4096", 4096.5, 1e300, float("nan"), True, [4096], {}, -1, 0, 10**16, 10**5000)
@@ -110,6 +158,11 @@ def test_misspelt(key: str, right: str) -> None:
         sizer.load({"model_type": "llama", key: 64})
 
 
+def test_a_key_that_is_nobodys_spelling_is_listed() -> None:
+    model = sizer.load({"model_type": "llama", "hidden_size_" * 6: 3})
+    assert model.unknown_keys == ["hidden_size_" * 6]
+
+
 def test_misspelt_inside() -> None:
     config = {"model_type": "nobody_knows", "text_config": {"model_type": "llama", "hiden_size": 64}}
     with pytest.raises(sizer.SizerError, match=r"text_config: unknown key 'hiden_size'"):
@@ -127,6 +180,49 @@ def test_text_part_of_an_unknown_type(key: str) -> None:
     model = sizer.load({"model_type": "nobody_knows", key: {"model_type": "llama"}, "vision_config": {}})
     assert model.count().total == LLAMA
     assert any("text part alone" in line for line in model.assumptions)
+
+
+def test_the_type_of_a_text_part_may_be_that_of_its_whole() -> None:
+    # transformers' PerceptionLMConfig makes its text_config a LlamaConfig.
+    model = sizer.load({"model_type": "perception_lm", "text_config": {"num_hidden_layers": 32}})
+    assert model.count().total == LLAMA
+    assert any("text part alone: text_config, a llama" in line for line in model.assumptions)
+
+
+def test_a_class_of_one_type_alone_stands_for_the_type() -> None:
+    # BERT's first files have no model_type: bert-base-uncased has 109,514,298 parameters with its head.
+    assert sizer.load({"architectures": ["BertForMaskedLM"]}).count().total == 109_514_298
+
+
+def test_a_part_may_carry_the_type_of_its_whole() -> None:
+    # As files of CLIP before `clip_vision_model` and `clip_text_model` had names of their own.
+    parts = {"vision_config": {"model_type": "clip"}, "text_config": {"model_type": "clip"}}
+    config = {"model_type": "clip", "architectures": ["CLIPModel"], **parts}
+    assert sizer.load(config).count().total == 151_277_313
+
+
+@pytest.mark.parametrize("part", ["clip_vision_model", "clip"])
+def test_a_tower_may_carry_the_type_of_both(part: str) -> None:
+    # The tower of LLaVA 1.5; "clip" is the type of what holds a tower for texts as well.
+    tower = {
+        "model_type": part, "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096,
+        "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14,
+    }  # fmt: skip
+    text = {"model_type": "llama", "vocab_size": 32_064}
+    config = {"model_type": "llava", "vision_config": tower, "text_config": text, "image_token_index": 32_000}
+
+    # The published files hold 7,063,427,072.
+    assert sizer.load(config).count().total == 7_063_427_072
+
+
+@pytest.mark.parametrize(("tied", "head"), [(True, 0), (False, 32_000 * 4096)])
+def test_what_the_whole_says_of_ties_holds_for_its_text(tied: bool, head: int) -> None:
+    config = {
+        "model_type": "nobody_knows",
+        "tie_word_embeddings": tied,
+        "text_config": {"model_type": "llama"},
+    }
+    assert sizer.load(config).count().total == LLAMA - 32_000 * 4096 + head
 
 
 def test_unknown_text_part_is_refused() -> None:

@@ -7,6 +7,7 @@ The readers of the families that share it stand in files of their own beside thi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from sizer.architectures.decoders.decoder_names import LLAMA, WINDOWED, Names
 from sizer.architectures.heads import with_head
@@ -27,7 +28,6 @@ from sizer.core.layers import (
 )
 from sizer.core.pattern import Pattern
 from sizer.core.tree import Axis, Module, Param, heads_axis
-from sizer.errors import InvalidConfig
 
 
 @configuration
@@ -76,6 +76,8 @@ class DecoderConfig(Config):
     rotary_kinds: tuple[str, ...] = ("",)
     module_names: Names = LLAMA
 
+    # What a layer may be.
+    layer_kinds: ClassVar[tuple[str, ...]] = ("full", "window")
     letters = {"d_rotary": "Dr", "d_rotary_window": "Drw", "window_layers": "L"}
     meanings = {
         "d_rotary": "width of the rotary part of a head",
@@ -91,15 +93,7 @@ class DecoderConfig(Config):
         self.derive(d_rotary_window=self.d_rotary)
         divide(self.n_heads, self.n_kv_heads, names="n_heads / n_kv_heads")
         if self.window_layers is not None and isinstance(self.n_layers, int):
-            check_pattern("window_layers", self.window_layers, self.n_layers)
-
-
-def check_pattern(name: str, pattern: Pattern, n_layers: int) -> None:
-    """Refuse a pattern that does not say what each layer is."""
-    if len(pattern.kinds) != n_layers:
-        raise InvalidConfig(
-            f"{name} lists {len(pattern.kinds)} layers and n_layers = {n_layers}; give one kind a layer"
-        )
+            self.window_layers.check("window_layers", self.n_layers, self.layer_kinds)
 
 
 def decoder(c: DecoderConfig) -> Module:

@@ -76,10 +76,12 @@ class LatentConfig(Config):
         "d_index": "width of one head of the indexer",
         "index_top_k": "keys that the indexer selects for a query",
     }
+    # Whether the indexer's queries come from the latent of the queries, as DeepSeek-V3.2's do.
+    index_reads_latent = True
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.n_index_heads is not None and self.q_lora_rank is None:
+        if self.index_reads_latent and self.n_index_heads is not None and self.q_lora_rank is None:
             raise InvalidConfig("an indexer reads the latent of the queries; give q_lora_rank")
         self.derive(d_rotary=self.d_rope, d_qk=self.d_nope + self.d_rope)
         self.derive_quotient("d_value", "d_model", "n_heads")
@@ -176,7 +178,8 @@ def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:
     index, rank = Axis("index", c.d_index), Axis("q_rank", c.q_lora_rank)
     heads = Axis("index_heads", c.n_index_heads)
     # The scores of the heads are added with a weight each: a value of width 1.
-    sizes = {"heads": c.n_index_heads, "kv_heads": 1, "d_qk": c.d_index, "d_v": 1, "window": None}
+    scored = getattr(c, "d_scored", c.d_index)
+    sizes = {"heads": c.n_index_heads, "kv_heads": 1, "d_qk": scored, "d_v": 1, "window": None}
     return (
         Module(
             "indexer",

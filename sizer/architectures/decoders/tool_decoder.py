@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizer.architectures.decoders.decoder import DecoderConfig, check_pattern, windowed_core
+from sizer.architectures.decoders.decoder import DecoderConfig, windowed_core
 from sizer.architectures.decoders.tool_names import NAMES, ToolNames
 from sizer.architectures.registry import Architecture
 from sizer.core.config import configuration
@@ -82,7 +82,7 @@ class ToolDecoderConfig(DecoderConfig):
         super().__post_init__()
         self.derive(d_ff_expert=self.d_ff, top_k=self.n_experts)
         if self.moe_layers is not None and isinstance(self.n_layers, int):
-            check_pattern("moe_layers", self.moe_layers, self.n_layers)
+            self.moe_layers.check("moe_layers", self.n_layers, ("dense", "moe"))
 
 
 def tool_decoder(c: ToolDecoderConfig) -> Module:

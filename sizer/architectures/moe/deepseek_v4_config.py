@@ -83,9 +83,9 @@ class DeepseekV4Config(Config):
         width = self.n_heads * self.d_head
         self.derive(
             d_output_group=divide(width, self.n_output_groups, names="n_heads·d_head / n_output_groups"),
-            heavy_per_token=_share(self.d_head, self.heavy_rate),
-            sparse_per_token=_share(self.d_head, self.sparse_rate),
-            index_per_token=_share(self.d_index, self.sparse_rate),
+            heavy_per_token=share_of_a_token(self.d_head, self.heavy_rate),
+            sparse_per_token=share_of_a_token(self.d_head, self.sparse_rate),
+            index_per_token=share_of_a_token(self.d_index, self.sparse_rate),
         )
 
     # The shared expert is as wide as a routed one, whatever its number.
@@ -98,7 +98,7 @@ class DeepseekV4Config(Config):
         return self.d_ff_expert
 
 
-def _share(width: Dim, rate: Dim) -> Dim:
+def share_of_a_token(width: Dim, rate: Dim) -> Dim:
     """What one token adds to a cache with an entry of `width` for every `rate` tokens, rounded up."""
     if isinstance(width, int) and isinstance(rate, int):
         return -(-width // rate)
@@ -122,19 +122,23 @@ def _deepseek_v4(hf: HFConfig) -> Reading:
     rates.update(hf["compress_rates"] or {})
     return Reading(
         "deepseek_v4",
-        hf.fill(
-            DeepseekV4Config,
-            layers=Pattern(_layer_kinds(hf, n_layers)),
-            routers=Pattern(_router_kinds(hf, n_layers)),
-            heavy_rate=hf.get("compress_rate_hca") or rates["heavily_compressed_attention"],
-            sparse_rate=hf.get("compress_rate_csa") or rates["compressed_sparse_attention"],
-            n_output_groups=hf["o_groups"],
-            output_lora_rank=hf["o_lora_rank"],
-            n_streams=hf["hc_mult"],
-            d_ff_expert=hf["moe_intermediate_size"],
-            d_rotary=_rotary_width(hf, "main"),
-            d_compress_rotary=_rotary_width(hf, "compress"),
-        ),
+        {
+            **hf.fill(
+                DeepseekV4Config,
+                layers=Pattern(_layer_kinds(hf, n_layers)),
+                routers=Pattern(_router_kinds(hf, n_layers)),
+                heavy_rate=hf.get("compress_rate_hca") or rates["heavily_compressed_attention"],
+                sparse_rate=hf.get("compress_rate_csa") or rates["compressed_sparse_attention"],
+                n_output_groups=hf["o_groups"],
+                output_lora_rank=hf["o_lora_rank"],
+                n_streams=hf["hc_mult"],
+                d_ff_expert=hf["moe_intermediate_size"],
+                d_rotary=_rotary_width(hf, "main"),
+                d_compress_rotary=_rotary_width(hf, "compress"),
+            ),
+            # The table of the hash router has a column for each, even where experts are fewer.
+            "top_k": hf["num_experts_per_tok"],
+        },
     )
 
 

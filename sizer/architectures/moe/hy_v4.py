@@ -97,4 +97,4 @@ def _hy_v4(hf: HFConfig) -> Reading:
     )
 
 
-HF_READERS = {"hy_v4": _hy_v4}
+HF_READERS = {"hy_v4": _hy_v4, "hy_v4_vl_text": _hy_v4}

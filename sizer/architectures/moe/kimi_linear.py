@@ -25,7 +25,8 @@ class KimiLinearConfig(DeepseekConfig):
     `layers`: "linear" (delta attention) or "full" (latent attention).
     `low_rank_gates`: forget and output gates pass through the width of one head.
     `head_gate`: latent attention has a gate for each head. `positions`: and rotary positions.
-    `checkpoint_names`: whose names a checkpoint has, "kimi" or "ling".
+    `checkpoint_names`: whose names a checkpoint has, "kimi", "ling" or "" for those in memory.
+    `flat_decay`: the decays of the heads have one axis.
     """
 
     layers: Pattern
@@ -36,6 +37,7 @@ class KimiLinearConfig(DeepseekConfig):
     head_gate: bool = False
     positions: bool = False
     checkpoint_names: str = "kimi"
+    flat_decay: bool = False
 
     letters = {
         **DeepseekConfig.letters,
@@ -118,7 +120,7 @@ def _convolutions(c: KimiLinearConfig, heads: Axis) -> tuple[Module, ...]:
 
 def _forget_gate(c: KimiLinearConfig, heads: Axis, per_head: Axis, embed: Axis) -> tuple[Module | Param, ...]:
     one = Axis("one", 1)
-    decay = (one, one, per_head, one) if c.low_rank_gates else (per_head,)
+    decay = (per_head,) if c.flat_decay or not c.low_rank_gates else (one, one, per_head, one)
     return (Param("A_log", decay), Param("dt_bias", (heads,)), *_low_rank(c, "f", heads, embed))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.decoders.decoder import DecoderConfig, attention, check_pattern, norm
+from sizer.architectures.decoders.decoder import DecoderConfig, attention, norm
 from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, listed_layers, whole
 from sizer.architectures.heads import with_head
@@ -42,7 +42,7 @@ class OwnMoEConfig(DecoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.n_layers, int):
-            check_pattern("mlps", self.mlps, self.n_layers)
+            self.mlps.check("mlps", self.n_layers, ("moe", "dense"))
 
 
 def arctic(c: OwnMoEConfig) -> Module:

@@ -19,7 +19,7 @@ SLIDING = ("sliding_attention", "chunked_attention")
 def moe_reading(
     hf: HFConfig, architecture: str = "moe", config: type[MoEConfig] = MoEConfig, **given: Any
 ) -> Reading:
-    """The fields of a MoE decoder; no token visits more experts than there are."""
+    """The fields of a MoE decoder."""
     given.setdefault("d_rotary", rotary_width(hf))
     # Only a family whose published layout is known passes them on.
     given.setdefault("mtp_layers", None)
@@ -29,8 +29,6 @@ def moe_reading(
         found["d_head"] = head_width(hf)
     if found.get("n_experts") == 0:
         found["n_experts"] = None
-    if isinstance(found.get("n_experts"), int) and isinstance(found.get("top_k"), int):
-        found["top_k"] = min(found["top_k"], found["n_experts"])
     return Reading(architecture, found)
 
 

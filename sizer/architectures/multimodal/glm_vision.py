@@ -124,13 +124,13 @@ def _glm4v(hf: HFConfig) -> Reading:
     )
 
 
-def _glm_ocr(hf: HFConfig) -> Reading:
+def _glm_ocr(hf: HFConfig, d_merger: int | None = None) -> Reading:
     """One switch for all biases; the merger's width follows from the channels of the image."""
     bias = bool(hf["attention_bias"])
     return _tower(
         hf,
         d_ff=hf["intermediate_size"],
-        d_merger=whole(hf, "out_hidden_size") * whole(hf, "in_channels"),
+        d_merger=d_merger or whole(hf, "out_hidden_size") * whole(hf, "in_channels"),
         bias="qkvo" if bias else "",
         mlp_bias=bias,
         down_bias=bias,
@@ -138,4 +138,13 @@ def _glm_ocr(hf: HFConfig) -> Reading:
     )
 
 
-HF_READERS = {"glm4v_vision": _glm4v, "glm4v_moe_vision": _glm4v, "glm_ocr_vision": _glm_ocr}
+def _glm5_next(hf: HFConfig) -> Reading:
+    return _glm_ocr(hf, d_merger=hf["projection_intermediate_size"])
+
+
+HF_READERS = {
+    "glm4v_vision": _glm4v,
+    "glm4v_moe_vision": _glm4v,
+    "glm5_next_vision": _glm5_next,
+    "glm_ocr_vision": _glm_ocr,
+}

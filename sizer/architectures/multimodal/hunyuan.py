@@ -1,4 +1,4 @@
-"""HunYuan-VL's tower, which makes a token of a square of patches by convolutions."""
+"""The towers of HunYuan-VL and Hunyuan V4, which make a token of a square of patches by convolutions."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ FILES = (
     (r"^vit\.layers\.\{\}\.layer_norm1\.", "vit.layers.{}.input_layernorm."),
     (r"^vit\.layers\.\{\}\.layer_norm2\.", "vit.layers.{}.post_attention_layernorm."),
 )
+FILES_V4 = ((r"patch_merger\.before_rms\.", "perceive.norm."), *FILES)
 
 
 @configuration
@@ -72,6 +73,27 @@ def hunyuan_vision(c: HunyuanVisionConfig) -> Module:
 
     Source: transformers `modeling_hunyuan_vl.py`.
     """
+    return _tower(c, _merger(c))
+
+
+def hy_v4_vision(c: HunyuanVisionConfig) -> Module:
+    """The tower of Hunyuan V4, with the names of `HYV4VLVisionModel`.
+
+    Source: transformers `modeling_hy_v4_vl.py`.
+    """
+    embed, out = Axis("embed", c.d_model), Axis("out", c.d_out)
+    joined = Axis("merged", c.d_model * c.merge * c.merge)
+    square, one = Axis("kernel", c.merge), Axis("kernel", 1)
+    parts: Children = (
+        rms_norm("before_rms", embed),
+        convolution("proj_conv", joined, embed, square, square, act=c.act, component="other"),
+        convolution("proj_out", out, joined, one, one, component="other"),
+        Param("image_newline", (out,)),
+    )
+    return _tower(c, Module("patch_merger", parts, component="other"))
+
+
+def _tower(c: HunyuanVisionConfig, merger: Module) -> Module:
     embed, side = Axis("embed", c.d_model), Axis("patch", c.patch_size)
     # One row more than there are patches, for a token that is not used.
     rows = Axis("positions", c.n_side * c.n_side + 1)
@@ -79,10 +101,11 @@ def hunyuan_vision(c: HunyuanVisionConfig) -> Module:
         convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side),
         embedding("position_embedding", rows, embed, component="position"),
     )
-    return Module("", (Module("embeddings", embeddings), blocks(c), _merger(c, embed)))
+    return Module("", (Module("embeddings", embeddings), blocks(c), merger))
 
 
-def _merger(c: HunyuanVisionConfig, embed: Axis) -> Module:
+def _merger(c: HunyuanVisionConfig) -> Module:
+    embed = Axis("embed", c.d_model)
     out, square, one = Axis("out", c.d_out), Axis("kernel", c.merge), Axis("kernel", 1)
     marks = ("image_begin", "image_end", "image_sep") if c.marks else ()
     parts: Children = (
@@ -100,22 +123,40 @@ def _merger(c: HunyuanVisionConfig, embed: Axis) -> Module:
 ARCHITECTURES = {
     "hunyuan_vl": Architecture(MultimodalConfig, multimodal),
     "hunyuan_vision": Architecture(HunyuanVisionConfig, hunyuan_vision),
+    "hy_v4_vision": Architecture(HunyuanVisionConfig, hy_v4_vision),
 }
 
 
 def _vision(hf: HFConfig) -> Reading:
+    return _read(hf, "hunyuan_vision", "text_hidden_size")
+
+
+def _hy_v4_vision(hf: HFConfig) -> Reading:
+    return _read(hf, "hy_v4_vision", "out_hidden_size")
+
+
+def _read(hf: HFConfig, architecture: str, width: str) -> Reading:
     given = vision_sizes(
         hf,
         n_side=whole(hf, "max_image_size") // whole(hf, "patch_size"),
         merge=hf["spatial_merge_size"],
-        d_out=hf["text_hidden_size"],
+        d_out=hf[width],
         module_names=NAMES,
     )
-    return Reading("hunyuan_vision", given)
+    return Reading(architecture, given)
 
 
 def _hunyuan_vl(hf: HFConfig) -> Reading:
     return reading(hf, "hunyuan_vl", vision=hf.nested("vision_config"), stored=FILES)
 
 
-HF_READERS = {"hunyuan_vl": _hunyuan_vl, "hunyuan_vl_vision": _vision}
+def _hy_v4_vl(hf: HFConfig) -> Reading:
+    return reading(hf, "hunyuan_vl", vision=hf.nested("vision_config"), stored=FILES_V4)
+
+
+HF_READERS = {
+    "hunyuan_vl": _hunyuan_vl,
+    "hunyuan_vl_vision": _vision,
+    "hy_v4_vl": _hy_v4_vl,
+    "hy_v4_vl_vision": _hy_v4_vision,
+}

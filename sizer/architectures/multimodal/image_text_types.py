@@ -45,6 +45,23 @@ DIFFUSERS = (
     (r"\.self_attn\.o_proj\.", ".self_attn.to_out."),
     (r"\.self_attn\.(q|k)_norm\.", r".self_attn.norm_\1."),
 )
+# Mistral's own names, of the text's in `moe/mistral_large4.py` too; a model without head keeps its parts'.
+MISTRAL = (
+    (r"\.attention\.(q|k|v)_proj\.", r".attention.w\1."),
+    (r"\.attention\.o_proj\.", ".attention.wo."),
+    (r"\.(feed_forward|shared_experts)\.gate_proj\.", r".\1.w1."),
+    (r"\.(feed_forward|shared_experts)\.down_proj\.", r".\1.w2."),
+    (r"\.(feed_forward|shared_experts)\.up_proj\.", r".\1.w3."),
+    (r"^model\.vision_tower\.", "vision_encoder."),
+    (r"^model\.language_model\.embed_tokens\.", "tok_embeddings."),
+    (r"^model\.language_model\.rotary_emb\.", "lerope."),
+    (r"^model\.language_model\.", ""),
+    (r"^model\.multi_modal_projector\.norm\.", "pre_mm_projector_norm."),
+    (r"^model\.multi_modal_projector\.linear_1\.", "vision_language_adapter.w_in."),
+    (r"^model\.multi_modal_projector\.linear_2\.", "vision_language_adapter.w_out."),
+    (r"^model\.multi_modal_projector\.", ""),
+    (r"^lm_head\.", "output."),
+)
 TEXT_BARE = (r"^model\.language_model\.", "")
 
 
@@ -96,6 +113,11 @@ def _vipllava(hf: HFConfig) -> Reading:
 
 def _mistral3(hf: HFConfig) -> Reading:
     return _llava(hf, "mistral3", n_square=whole(hf, "spatial_merge_size") ** 2)
+
+
+def _mistral_large4(hf: HFConfig) -> Reading:
+    n_square = whole(hf, "spatial_merge_size") ** 2
+    return _llava(hf, "mistral3", n_square=n_square, files="", stored=MISTRAL)
 
 
 def _internvl(hf: HFConfig, **given: Any) -> Reading:
@@ -262,6 +284,7 @@ HF_READERS = {
     "llava_next_video": _llava_next,
     "llava_onevision": _llava_next,
     "mistral3": _mistral3,
+    "mistral_large4": _mistral_large4,
     "paddleocr_vl": _paddleocr,
     "paligemma": _paligemma,
     "qianfan_ocr": _qianfan,

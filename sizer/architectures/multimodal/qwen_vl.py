@@ -65,6 +65,7 @@ HF_READERS = {
     "glm46v": _qwen3_vl,
     "glm4v": _qwen3_vl,
     "glm4v_moe": _qwen3_vl,
+    "glm5_next": _qwen3_vl,
     "glm_ocr": _qwen3_vl,
     "glmga": _qwen3_vl,
     "qwen2_vl": _qwen2_vl,

@@ -30,6 +30,7 @@ class DeltaConfig(DecoderConfig):
     d_value_head: Dim
     d_conv: Dim = 4
 
+    layer_kinds = ("linear", *DecoderConfig.layer_kinds)
     letters = {
         **DecoderConfig.letters,
         "n_key_heads": "Hk",

@@ -52,6 +52,7 @@ class Lfm2Config(DecoderConfig):
     rotary_by_kind: bool = False
     tie_embeddings: bool = True
 
+    layer_kinds = ("conv", *DecoderConfig.layer_kinds)
     letters = {**DecoderConfig.letters, "mlps": "L", "d_conv": "Kc"}
     meanings = {**DecoderConfig.meanings, "d_conv": "width of the convolution"}
 

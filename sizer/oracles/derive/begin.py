@@ -44,7 +44,7 @@ def _as_given(begun: Start) -> None:
         for n in space.windows
         if n not in begun.relevant and n not in begun.stuck and space.base[n] != given[n]
     ]
-    before = begun.sample(space.base)
+    before = begun.at_base()
     for letters in (idle, *([n] for n in idle)) if idle else ():
         wanted = {**space.base, **{letter: given[letter] for letter in letters}}
         point = space.repaired(wanted, begun.random, set(begun.relevant) - space.fixed)
@@ -53,7 +53,7 @@ def _as_given(begun: Start) -> None:
             continue
         space.base = point
         begun.settled = False
-        if before is None or signature(after) != signature(before):
+        if signature(after) != signature(before):
             begun.settle()
         if letters == idle:
             break
@@ -116,9 +116,7 @@ def _small(
 def _drop_needless(begun: Start) -> None:
     """Comparisons that may turn out the other way without changing which tensors there are."""
     space = begun.space
-    base = begun.sample(space.base)
-    if base is None:
-        raise BadInput(f"{clip(begun.builder.target.name)}: {begun.last_refusal}")
+    base = begun.at_base()
     for rule in list(space.comparisons):
         _, left, right = rule
         names = (arguments(left) | arguments(right)) & set(space.free())
@@ -167,7 +165,9 @@ def _recount(begun: Start, counts: set[str]) -> None:
 
 def widened(begun: Start) -> None:
     """Wider windows for counts, so that a pattern that repeats every so many layers shows."""
-    for name in begun.structural:
-        low, high = begun.space.windows[name]
-        if begun.builder.sizes[name] > high:
-            begun.space.windows[name] = (low, min(begun.builder.sizes[name] + 4, WIDEST))
+    given = begun.builder.sizes
+    begun.space.windows |= {
+        name: (low, min(given[name] + 4, WIDEST))
+        for name, (low, high) in begun.space.windows.items()
+        if name in begun.structural and given[name] > high
+    }

@@ -84,9 +84,8 @@ def differing(found: Iterable[Derived], sample: Sample) -> str:
         wanted[key] = wanted.get(key, 0) + times
     actual: dict[tuple[str, tuple[int, ...], bool], int] = {}
     for entry in sample.tensors.values():
-        if entry.kind == "param":
-            key = deeply_folded(entry.name), tuple(entry.shape), entry.tied_to is not None
-            actual[key] = actual.get(key, 0) + 1
+        key = deeply_folded(entry.name), tuple(entry.shape), entry.tied_to is not None
+        actual[key] = actual.get(key, 0) + 1
     for key in {**actual, **wanted}:
         mine, theirs = wanted.get(key, 0), actual.get(key, 0)
         if mine != theirs:

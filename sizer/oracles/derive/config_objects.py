@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
+import inspect
 import typing
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from sizer.errors import BadInput, UnknownName, clip
@@ -39,22 +39,23 @@ def config_fields(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, A
     """The fields of a configuration class with their declared defaults, and those given instead."""
     hints = field_types(kind)
     defaults, required = _defaults(kind)
+    known = [*required, *defaults] or list(given)  # a namespace takes what it is given
     for key in given:
-        if key not in defaults and key not in required:
-            raise UnknownName(f"field of {clip(kind.__name__)}", key, [*defaults, *required])
-    missing = [key for key in required if key not in given]
+        if key not in known:
+            raise UnknownName(f"field of {clip(kind.__name__)}", key, known)
+    missing = [key for key in required if key not in given and not is_config_class(hints.get(key))]
     if missing:
         raise BadInput(
             f"{clip(name)}: its {kind.__name__} needs {', '.join(missing)}, without a default; "
             "give with --config"
         )
     values: dict[str, Any] = {}
-    for key in [*required, *defaults]:
-        hint = hints.get(key)
-        if is_config_class(hint) and (isinstance(given.get(key), Mapping) or key not in given):
-            values[key] = config_fields(hint, given.get(key, {}), name)
-        else:
-            values[key] = given[key] if key in given else defaults[key]
+    for key in known:
+        value = given[key] if key in given else defaults.get(key, {})
+        if is_config_class(hints.get(key)) and isinstance(value, Mapping):
+            own = defaults.get(key) or {}
+            value = config_fields(hints[key], {**own, **value}, name)
+        values[key] = value
     return values
 
 
@@ -68,10 +69,8 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 def new_config(kind: Any, values: Mapping[str, Any]) -> Any:
     """A configuration of that class with those values."""
-    if kind is Settings or kind is dict:
+    if kind is Settings:
         return Settings({k: Settings(v) if isinstance(v, dict) else v for k, v in values.items()})
-    if kind is SimpleNamespace:
-        return SimpleNamespace(**values)
     hints = field_types(kind)
     filled = {key: real(hints.get(key), value) for key, value in values.items()}
     if dataclasses.is_dataclass(kind):
@@ -101,36 +100,45 @@ def member(kind: type[enum.Enum], value: Any) -> Any:
 
 
 def _defaults(kind: Any) -> tuple[dict[str, Any], list[str]]:
-    defaults: dict[str, Any] = {}
-    required: list[str] = []
+    """The defaults of a class of settings, and the fields that have none."""
     if dataclasses.is_dataclass(kind):
-        for field in dataclasses.fields(kind):
-            if not field.init:
-                continue
-            if field.default is not dataclasses.MISSING:
-                defaults[field.name] = _plain(field.default)
-            elif field.default_factory is not dataclasses.MISSING:
-                defaults[field.name] = _plain(field.default_factory())
-            else:
-                required.append(field.name)
-        return defaults, required
-    if hasattr(kind, "model_fields"):
-        for key, info in kind.model_fields.items():
-            if info.is_required():
-                required.append(key)
-            else:
-                defaults[key] = _plain(info.get_default(call_default_factory=True))
-        return defaults, required
-    import inspect
+        names = [field.name for field in dataclasses.fields(kind) if field.init]
+        defaults = declared(kind)
+    elif hasattr(kind, "model_fields"):
+        fields = kind.model_fields
+        names = list(fields)
+        defaults = {
+            key: info.get_default(call_default_factory=True)
+            for key, info in fields.items()
+            if not info.is_required()
+        }
+    else:
+        parameters = _parameters(kind)
+        names = [k for k, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        defaults = {
+            key: parameters[key].default
+            for key in names
+            if parameters[key].default is not inspect.Parameter.empty
+        }
+    return {key: _plain(value) for key, value in defaults.items()}, [n for n in names if n not in defaults]
 
-    for key, parameter in inspect.signature(kind).parameters.items():
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-            continue
-        if parameter.default is parameter.empty:
-            required.append(key)
-        else:
-            defaults[key] = _plain(parameter.default)
-    return defaults, required
+
+def _parameters(kind: Any) -> Mapping[str, inspect.Parameter]:
+    """What a class takes; of some that are built in, such as `dict`, Python cannot say it."""
+    try:
+        return inspect.signature(kind).parameters
+    except ValueError:
+        return {}
+
+
+def declared(kind: Any) -> dict[str, Any]:
+    """The defaults of a dataclass, by its fields."""
+    missing = dataclasses.MISSING
+    return {
+        field.name: field.default if field.default_factory is missing else field.default_factory()
+        for field in dataclasses.fields(kind)
+        if field.init and (field.default, field.default_factory) != (missing, missing)
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -140,4 +148,6 @@ def _plain(value: Any) -> Any:
         return {key: _plain(entry) for key, entry in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+    if hasattr(value, "model_dump"):
+        return value.model_dump()
     return copy.copy(value)

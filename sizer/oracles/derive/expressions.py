@@ -102,6 +102,21 @@ def raised(poly: Poly) -> Poly:
     return symbol(Atom.make(f"ceiling({poly.text(ascii_only=True)})", ceil, poly))
 
 
+def nearest(poly: Poly) -> Poly:
+    """The nearest whole number; of two, the even one, as Python rounds.
+
+    >>> [evaluate(nearest(symbol("d") / 2), {"d": d}) for d in (1, 2, 3, 5)]
+    [0, 1, 2, 2]
+    """
+    half = Fraction(1, 2)
+    up = floored(poly + half)
+    if all(c.denominator % 2 for c in poly.terms.values()):
+        return up
+    # Whole where the number lies between two and the lower one is even.
+    tie = (poly - half) * half
+    return up + raised(tie) - floored(tie) - 1
+
+
 def quotient(dividend: Poly, divisor: Poly) -> Poly | None:
     """The exact quotient, where the divisor is a single product."""
     return dividend / divisor if len(divisor.terms) == 1 else None

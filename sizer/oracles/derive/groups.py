@@ -145,10 +145,9 @@ def _levels(
     sets = [[{numbers(n)[level] for n in mine} for level in depth] for mine in lists]
     if any(prod(len(x) for x in levels) != len(mine) for levels, mine in zip(sets, lists, strict=True)):
         return (times,)
-    levels = []
-    for place in range(len(depth)):
-        found = fitter.count([(s.point, len(x[place])) for s, x in zip(samples, sets, strict=True)])
-        if found is None:
-            return (times,)
-        levels.append(found)
-    return tuple(levels)
+    levels = [
+        fitter.count([(s.point, len(x[place])) for s, x in zip(samples, sets, strict=True)])
+        for place in range(len(depth))
+    ]
+    known = tuple(level for level in levels if level is not None)
+    return known if len(known) == len(levels) else (times,)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from sizer.errors import BadInput, MissingExtra, UnknownName, clip
+from sizer.oracles.derive.config_objects import declared
 from sizer.oracles.derive.target import Target, plain
 
 # Keys that say where a configuration came from or what a tokenizer does; none of them is a size.
@@ -85,21 +86,22 @@ def _values(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, Any]:
     ignored = NOT_ARGUMENTS | (_common() - own)
     given = {aliases.get(key, key): value for key, value in given.items() if key not in ignored}
     nested = _nested(kind, given, name)
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        if field.name in NOT_ARGUMENTS or not field.init or field.name in nested:
-            continue
-        if field.default is not dataclasses.MISSING:
-            values[field.name] = plain(field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            values[field.name] = plain(field.default_factory())
-    if hasattr(kind, "num_labels"):
-        values["num_labels"] = 2
-    for key in given:
-        if key not in values and key not in nested:
-            raise UnknownName(f"field of {kind.__name__}", key, [*values, *nested, *aliases])
+    values = {
+        key: plain(value)
+        for key, value in declared(kind).items()
+        if key not in NOT_ARGUMENTS and key not in nested
+    }
+    values["num_labels"] = 2
+    unknown = next((key for key in given if key not in values and key not in nested), None)
+    if unknown is not None:
+        raise UnknownName(f"field of {kind.__name__}", unknown, [*values, *nested, *aliases])
     # A text left out is derived anew; one that is given is kept.
     return {**values, **{k: v for k, v in given.items() if k not in nested}, **nested}
+
+
+def _is_other(actual: Any, default: Any) -> bool:
+    """Whether a value is another than the declared one, and not derived from what was left out."""
+    return type(actual) is type(default) and not isinstance(default, dict) and actual != default
 
 
 @cache
@@ -121,20 +123,16 @@ def _nested(kind: Any, given: Mapping[str, Any], name: str) -> dict[str, dict[st
     except Exception as error:
         raise BadInput(f"{name}: its {kind.__name__} refuses these values: {clip(error)}") from None
     found: dict[str, dict[str, Any]] = {}
-    for key in subs:
-        inner = vars(whole).get(key)
-        if inner is None or not dataclasses.is_dataclass(inner):
-            continue
-        mine = given.get(key, {})
-        if not isinstance(mine, Mapping):
-            raise BadInput(f"{name}: {key} is a configuration of its own; give it as an object")
+    parts = {key: inner for key in subs if dataclasses.is_dataclass(inner := vars(whole).get(key))}
+    for key, inner in parts.items():
+        mine = given.get(key) or {}
         own = _values(type(inner), mine, f"{name}: {key}")
         # What the outer configuration sets in the inner one, where the inner one declares another value.
-        for field, value in own.items():
-            actual = vars(inner).get(field, value)
-            derived = value is None or isinstance(value, dict)
-            if field not in mine and not derived and type(actual) is type(value) and actual != value:
-                own[field] = plain(actual)
+        own |= {
+            field: plain(actual)
+            for field, actual in vars(inner).items()
+            if field in own and field not in mine and _is_other(actual, own[field])
+        }
         if getattr(type(inner), "model_type", ""):
             own["model_type"] = str(vars(type(inner))["model_type"])
         found[key] = own

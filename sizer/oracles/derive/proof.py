@@ -33,9 +33,8 @@ def disagreements(
     random = Random(seed)
     found: list[tuple[dict[str, int], Number, int | str]] = []
     refused: list[tuple[dict[str, int], Number, int | str]] = []
-    compared = 0
-    while compared < points and len(refused) < REFUSALS * points:
-        point = closed.draw(random, far=(compared + len(refused)) % 2 == 1)
+    while len(found) < points and len(refused) < REFUSALS * points:
+        point = closed.draw(random, far=(len(found) + len(refused)) % 2 == 1)
         values = closed.builder.filled(point)
         derived = evaluate(closed.total, point)
         try:
@@ -43,7 +42,6 @@ def disagreements(
         except SizerError as error:
             refused.append((point, derived, str(error)))
             continue
-        compared += 1
-        if counted != derived:
-            found.append((point, derived, counted))
-    return found if compared == points else found + refused
+        found.append((point, derived, counted))
+    differing = [(point, derived, counted) for point, derived, counted in found if derived != counted]
+    return differing if len(found) == points else differing + refused

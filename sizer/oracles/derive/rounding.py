@@ -36,10 +36,7 @@ def rounded(
             high = min((value + above) / size for size, value in pairs) - (INSIDE if above else 0)
             if low > high or low < 0:
                 continue
-            factor = simplest(low, high)
-            found = constant(granule) * rule(quantity * factor / granule)
-            if all(evaluate(found, point) == value for point, value in series):
-                return found
+            return constant(granule) * rule(quantity * simplest(low, high) / granule)
     return None
 
 

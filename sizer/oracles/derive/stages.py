@@ -49,10 +49,8 @@ def _in_order(
     found: list[Derived] = []
     for place in range(most):
         shape = _fitted([(s.point, shapes[place]) for s, shapes, _ in full], fitter)
-        if shape is None:
-            return None
         times = fitter.count([(s.point, len(members[shapes[place]])) for s, shapes, members in full])
-        if times is None:
+        if shape is None or times is None:
             return None
         at: list[Any] = [tuple(fitter.value(size, s.point) for size in shape) for s in samples]
         lists = [shapes.get(value, []) for value, shapes in zip(at, occurring, strict=True)]

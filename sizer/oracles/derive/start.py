@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from sizer.core.poly import Poly
+from sizer.errors import BadInput, clip
 from sizer.oracles.compare import Found
 from sizer.oracles.derive.bounds import TooMuch
 from sizer.oracles.derive.builds import Builder, Refused
@@ -65,10 +66,16 @@ class Start:
         self.space.learn(point, accepted=True)
         return Sample(dict(point), {t.name: t for t in found if t.kind == "param"})
 
+    def at_base(self) -> Sample:
+        """The tensors at the base point, which was accepted; it may be refused a second time."""
+        found = self.sample(self.space.base)
+        if found is None:
+            raise BadInput(f"{clip(self.builder.target.name)} is not built twice alike: {self.last_refusal}")
+        return found
+
     def probed(self, names: Iterable[str]) -> tuple[list[tuple[Point, Point]], list[Sample]]:
         """Each argument moved alone, where the rules allow it, from the base point."""
-        base = self.sample(self.space.base)
-        assert base is not None
+        base = self.at_base()
         moves: list[tuple[Point, Point]] = []
         samples = [base]
         for name in names:
@@ -100,8 +107,7 @@ class Start:
 
     def probe(self) -> None:
         """Find out what each argument does."""
-        base = self.sample(self.space.base)
-        assert base is not None
+        base = self.at_base()
         self.samples = [base]
         self.space.fixed.update(name for name in self.space.free() if IDS.search(name))
         idle = self.idle(base)
@@ -130,8 +136,8 @@ class Start:
 
     def changing(self, moved: Iterable[Sample]) -> bool:
         """Whether there are other tensors or shapes than at the base point."""
-        base = self.sample(self.space.base)
-        return base is not None and any(signature(sample) != signature(base) for sample in moved)
+        base = self.at_base()
+        return any(signature(sample) != signature(base) for sample in moved)
 
     def idle(self, base: Sample) -> set[str]:
         """Arguments that do nothing, told by moving them all at once: those that no size was made of."""

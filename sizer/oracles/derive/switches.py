@@ -40,9 +40,7 @@ class Switch(Record):
 def switches(begun: Start) -> list[Switch]:
     """Each boolean turned over, each text as the words it was compared with."""
     builder, base = begun.builder, begun.space.base
-    before = begun.sample(base)
-    if before is None:
-        return []
+    before = begun.at_base()
     found: list[Switch] = []
     tried = 0
     for letter, argument in builder.arguments.items():

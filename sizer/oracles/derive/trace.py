@@ -20,6 +20,7 @@ from sizer.oracles.derive.expressions import (
     floor_quotient,
     floored,
     is_whole,
+    nearest,
     power,
     quotient,
     raised,
@@ -254,7 +255,7 @@ class Part(float, Number):
     def __round__(self, digits: Any = None) -> Any:
         if digits is not None:
             return round(float(self), digits)
-        return self.rounded(round(float(self)), lambda p: floored(p + constant(rational(0.5))))
+        return self.rounded(round(float(self)), nearest)
 
 
 for _name, _method in _SHARED.items():

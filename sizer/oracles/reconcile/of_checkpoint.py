@@ -136,9 +136,9 @@ def _beside(checkpoint: Checkpoint, weights: list[Weight]) -> Iterator[Term]:
         if weight.kind == "buffer":
             add(f"{'.'.join(weight.name.split('.')[-2:])} buffers", "stored and never learned", weight.params)
         if weight.scheme:
-            stored = sum(part.elements for part in weight.parts)
             why = "the stored words are counted, and each holds several weights"
-            add(f"packed words instead of weights ({weight.scheme})", why, stored - weight.params)
+            words = weight.stored.elements
+            add(f"packed words instead of weights ({weight.scheme})", why, words - weight.params)
     for helper in checkpoint.logical.helpers:
         if helper.stored.tied_to is None:
             why = "stored beside the weights, and no weight"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
+from sizer.core.dims import Dim
 from sizer.core.tree import Buffer, Op, Param
 from sizer.core.walk import Row
 from sizer.oracles.reconcile.ledger import Ledger
@@ -90,7 +92,7 @@ def _tied(ledger: Ledger) -> Iterator[Term]:
             0 if part == "head" else 1,
         )
     shared = [i for i in ledger.own if any(frame.shared for frame in ledger.rows[i].frames)]
-    again = sum(ledger.amounts[i] * (_uses(ledger.rows[i]) - 1) for i in shared if ledger.rows[i].copies == 1)
+    again = sum(ledger.amounts[i] * (_uses(ledger.rows[i]) - 1) for i in shared)
     yield Term(
         "shared layers counted at each use",
         again,
@@ -114,12 +116,8 @@ def _tied_in_memory(ledger: Ledger) -> Iterator[Term]:
     )
 
 
-def _uses(row: Row) -> int:
-    times = 1
-    for frame in row.frames:
-        if frame.shared:
-            times *= frame.count
-    return times
+def _uses(row: Row) -> Dim:
+    return prod(frame.count for frame in row.frames if frame.shared)
 
 
 def _buffers(ledger: Ledger) -> Iterator[Term]:

@@ -106,9 +106,9 @@ def _shortest(variants: list[Variant], figure: Figure, dearest: int) -> list[Exp
         )
         best = min((one.rank[0] for one in found), default=most + 1)
         # A reading that is less likely counts as a term, so a longer sum may still be as good.
-        if best <= size or size == most:
-            return [one for one in found if one.rank[0] == best]
-    return found
+        if best <= size:
+            break
+    return [one for one in found if one.rank[0] == best]
 
 
 def _ranked(found: Iterable[Explanation]) -> list[Explanation]:

@@ -62,8 +62,6 @@ def of_bytes(model: Model) -> Iterator[Variant]:
             size = model.size(quant=name).data_bytes
         except SizerError:
             continue
-        if not isinstance(size, int):
-            continue
         why = f"what `sizer size --quant {name}` stores, scales and the rest included"
         term = Term(
             f"bytes of {name} files, not parameters", size - start, f"{size:,} − {start:,}", why, 0, 1

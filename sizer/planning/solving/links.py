@@ -87,9 +87,7 @@ class Link(Record):
 
     @property
     def step(self) -> int:
-        """What the source must be a multiple of."""
-        if not self.exact:
-            return 1
+        """What the source of a size that follows exactly must be a multiple of."""
         whole = self.ratio.denominator * self.multiple
         return whole // gcd(self.ratio.numerator, whole)
 

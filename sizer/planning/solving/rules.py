@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from sizer.core.dims import Quotient as Named
 from sizer.core.poly import Poly, as_poly
 from sizer.planning.forms import Lettered
 from sizer.planning.solving.shape import Shape
@@ -57,8 +58,10 @@ class Rules:
         self.shape = shape
         self.usual = usual
         self.links = list(shape.links.values())
-        polys = [as_poly(one.dividend / one.divisor) for one in lettered.conditions]
-        self.quotients = [Quotient(poly, lettered, shape) for poly in polys if len(poly.terms) == 1]
+        polys = [(as_poly(one.dividend / one.divisor), one) for one in lettered.conditions]
+        self.quotients = [
+            _possible(Quotient(poly, lettered, shape), one) for poly, one in polys if len(poly.terms) == 1
+        ]
         self.bounds: dict[str, Any] = {}
         for name in shape.where:
             if name in shape.links:
@@ -74,8 +77,8 @@ class Rules:
             source = found.get(link.source)
             if source is not None:
                 value = link.value(source, usual=self.usual)
-                if value is None:
-                    return None
+                # The domain of the source holds only what it follows from.
+                assert value is not None
                 found[link.field] = value
         for name, values in self.bounds.items():
             if name in found and found[name] not in values:
@@ -83,11 +86,6 @@ class Rules:
         for quotient in self.quotients:
             parts = quotient.parts(found)
             if parts is not None and (not parts[1] or parts[0] % parts[1]):
-                return None
-        aspect = self.shape.aspect
-        if aspect is not None:
-            width, depth = found.get("d_model", self._width), found.get("n_layers", self._depth)
-            if width is not None and depth and not aspect[0] <= Fraction(width, depth) <= aspect[1]:
                 return None
         return found
 
@@ -101,20 +99,24 @@ class Rules:
                     step = lcm(step, Fraction(*parts).denominator)
         if step > 1:
             domain = multiples(domain, step)
-        aspect = self.shape.aspect
-        if aspect is None or name not in ("d_model", "n_layers"):
+        if self.shape.aspect is None:
             return domain
-        if name == "d_model":
-            depth = sizes.get("n_layers", self._depth)
-            if depth is None:
-                return domain
-            low, high = aspect[0] * depth, aspect[1] * depth
+        low, high = self.shape.aspect
+        width, depth = sizes.get("d_model", self._width), sizes.get("n_layers", self._depth)
+        if name == "d_model" and depth is not None:
+            low, high = low * depth, high * depth
+        elif name == "n_layers" and width is not None:
+            low, high = width / high, width / low
         else:
-            width = sizes.get("d_model", self._width)
-            if width is None:
-                return domain
-            low, high = width / aspect[1], width / aspect[0]
+            return domain
         return domain[bisect_left(domain, low) : bisect_right(domain, high)]
+
+
+def _possible(quotient: Quotient, named: Named) -> Quotient:
+    """The quotient; where nothing of it varies and it is not whole, no size is an answer."""
+    if not quotient.powers and quotient.over % quotient.under:
+        raise named.error(quotient.over, quotient.under)
+    return quotient
 
 
 def multiples(domain: Sequence[int], step: int) -> Sequence[int]:

@@ -16,7 +16,6 @@ from typing import Any
 from sizer.core.poly import Poly, as_poly, symbol
 from sizer.errors import InvalidConfig, SizerError
 from sizer.planning.forms import Lettered
-from sizer.planning.solving.links import Link
 from sizer.planning.solving.rules import Rules
 from sizer.planning.solving.shape import Shape
 from sizer.planning.solving.targets import Target
@@ -116,14 +115,8 @@ class Search:
     def _letters(self, name: str) -> set[str]:
         """The letters that a free size decides in the reduced polynomials."""
         found = {self.lettered.codes[name]}
-        found |= {self.lettered.codes[f] for f, link in self._rounded.items() if self._root(link) == name}
+        found |= {self.lettered.codes[f] for f, link in self._rounded.items() if link.source == name}
         return found | set(self._listed) if name == "n_layers" else found
-
-    def _root(self, link: Link) -> str:
-        source = link.source
-        while source in self.shape.links:
-            source = self.shape.links[source].source
-        return source
 
     def _decides(self, name: str, value: int) -> dict[str, int]:
         """The letters of a free size and of all that it decides."""

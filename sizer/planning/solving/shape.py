@@ -18,7 +18,7 @@ from sizer.model import Model
 from sizer.planning.solving.links import OTHER, RANGES, SPLIT, Link, aspect_of, whole
 from sizer.planning.solving.targets import positive
 from sizer.planning.sweeping.axes import axis_of
-from sizer.sources.values import canonical
+from sizer.sources.values import canonical, canonical_once
 
 MAX_DOMAIN = 1_048_576
 
@@ -74,6 +74,8 @@ class Shape:
         self.aspect = aspect_of(aspect)
         if self.aspect is not None and not {"d_model", "n_layers"} <= set(self._known()):
             raise InvalidConfig("--aspect is d_model over n_layers, and this model has not both")
+        if self.aspect is not None and not (self.varies("d_model") or self.varies("n_layers")):
+            raise InvalidConfig("--aspect bounds d_model over n_layers; free one of them with --for")
         self.free = [name for name in self.free if name not in self.links]
         if not self.free:
             raise InvalidConfig("every size follows from others; name one that is free with --for")
@@ -99,13 +101,10 @@ class Shape:
         return {self._field(k, option): whole(f"{option} {clip(k)}", v) for k, v in given.items()}
 
     def _fixed(self, given: Mapping[str, Any]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for key, value in given.items():
-            name = self._field(key, "--set")
+        found = canonical_once(given, self.config)
+        for name, value in found.items():
+            self._field(name, "--set")
             check_size(name, value, least=0 if name in self.config.may_be_zero else 1)
-            if name in found:
-                raise InvalidConfig(f"{name} is set twice, once as {clip(repr(key))}")
-            found[name] = value
         return found
 
     def base(self, name: str) -> int | None:
@@ -141,12 +140,15 @@ class Shape:
 
     def _heads(self, width: int | None) -> None:
         """Heads follow from the width of the model where they are as wide as it is together."""
-        base, config = self.model.config, self._known()
-        if "n_heads" not in config or "d_head" not in config or "d_model" not in config:
+        sizes: list[Any] = [
+            getattr(self.model.config, name, None) for name in ("d_model", "n_heads", "d_head")
+        ]
+        if not all(isinstance(size, int) for size in sizes):
+            # None at all, or in every layer another number of them.
             if width is not None:
                 raise InvalidConfig(f"--d-head: {self.model.architecture} has no heads of a width of its own")
             return
-        d_model, n_heads, d_head = (getattr(base, n) for n in ("d_model", "n_heads", "d_head"))
+        d_model, n_heads, d_head = sizes
         square = n_heads * d_head == d_model
         if width is None:
             if "n_heads" in self.free and square and not self._kv_known():
@@ -164,6 +166,10 @@ class Shape:
             if not self.varies("d_model"):
                 self._square(width)
                 return
+            if "d_model" in self.where:
+                raise InvalidConfig(
+                    f"d_model is {self.fixed['n_heads']} heads of --d-head {width}; leave --where d_model out"
+                )
             self.where["d_model"] = [self.fixed["n_heads"] * width]
         else:
             self._follow("n_heads", "d_model", Fraction(1, width), "--d-head")
@@ -209,7 +215,9 @@ class Shape:
                     + (f" that {multiple} divides" if multiple > 1 else "")
                 )
             self.fixed[name] = value
-            self.free = [other for other in self.free if other != name]
+            if name in self.free:
+                self.free.remove(name)
+                self.notes.append(f"{name} = {value} ({why})")
             return
         self.links[name] = link
         plain = ratio.denominator == 1 and soft

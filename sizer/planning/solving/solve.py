@@ -208,13 +208,8 @@ def _counted(
 ) -> list[Answer]:
     """The nearest answers, each counted by the ledger; what it refuses is none."""
     answers: list[Answer] = []
-    seen: set[tuple[tuple[str, int], ...]] = set()
     refused: SizerError | None = None
     for _, found in near:
-        key = tuple(sorted(found.items()))
-        if key in seen:
-            continue
-        seen.add(key)
         try:
             one = model.with_values(**{**shape.fixed, **found})
             count = one.count()

@@ -56,22 +56,6 @@ def _counting(lengths: Sequence[int]) -> Iterator[tuple[int, ...]]:
             yield (i, *rest)
 
 
-def box_count(lengths: Sequence[int], points: int) -> int:
-    """How many boxes `boxes` yields.
-
-    >>> box_count((2, 3), 2)
-    4
-    """
-    at = len(lengths)
-    whole = 1
-    while at and whole * lengths[at - 1] <= points:
-        at -= 1
-        whole *= lengths[at]
-    if at == 0:
-        return 1
-    return prod(lengths[: at - 1]) * -(-lengths[at - 1] // max(1, points // whole))
-
-
 def evaluate(poly: Poly, letters: Mapping[str, Any], valid: Any = True) -> Any:
     """The value of a polynomial, as an array or a number; Python's integers where 64 bits do not do.
 

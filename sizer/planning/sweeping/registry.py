@@ -143,6 +143,10 @@ def check(models: str | Sequence[str]) -> None:
             from sizer.sources.presets import preset
 
             preset(models)
+    if next(entries(models), None) is None:
+        raise BadInput(
+            f"{clip(str(models))} names no model; give presets, or a folder or file of configurations"
+        )
 
 
 def entries(models: str | Sequence[str]) -> Iterator[Entry]:

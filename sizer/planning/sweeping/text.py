@@ -19,7 +19,7 @@ FEW_GAPS = 20
 
 
 def numbers(values: Any) -> Bytes:
-    """The digits of an array of whole numbers: its shape, and as many bytes as the longest has.
+    """The digits of an array of whole numbers from 0 on: its shape, and as many bytes as the longest has.
 
     >>> import numpy
     >>> [bytes(row).replace(b"\\0", b" ") for row in numbers(numpy.array([7, 12345, 0]))]
@@ -27,10 +27,6 @@ def numbers(values: Any) -> Bytes:
     """
     import numpy
 
-    if values.dtype == object or (values.size and int(values.min()) < 0):
-        return words([str(value) for value in values.ravel()], values.shape)
-    if not values.size:
-        return numpy.zeros((*values.shape, 1), numpy.uint8)
     least, most = len(str(int(values.min()))), len(str(int(values.max())))
     groups = -(-most // 4)
     fours = numpy.empty((*values.shape, groups), numpy.uint32)
@@ -85,8 +81,7 @@ def _grouped(parts: Sequence[Bytes], rows: int) -> Iterator[Bytes]:
             group, wider = [], part.shape[:-1]
         group.append(part)
         shape = wider
-    if group:
-        yield _side_by_side(group, shape)
+    yield _side_by_side(group, shape)
 
 
 def _side_by_side(parts: Sequence[Bytes], shape: tuple[int, ...]) -> Bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import IO, Any, Protocol
 
@@ -196,7 +196,7 @@ def write_parquet(file: IO[bytes], names: Sequence[str], chunks: Iterable[Chunk]
 
     number = pyarrow.int64() if most < 2**63 else pyarrow.decimal128(DECIMAL, 0)
     writer: Any = None
-    try:
+    with ExitStack() as until_the_end:
         for chunk in chunks:
             if writer is None:
                 kinds = {**dict.fromkeys(chunk.constants, pyarrow.string())}
@@ -205,11 +205,8 @@ def write_parquet(file: IO[bytes], names: Sequence[str], chunks: Iterable[Chunk]
                 schema = pyarrow.schema(
                     [(name, kinds.get(name, number)) for name in names] + [("error", pyarrow.string())]
                 )
-                writer = pyarrow.parquet.ParquetWriter(file, schema)
+                writer = until_the_end.enter_context(pyarrow.parquet.ParquetWriter(file, schema))
             writer.write_table(_table(chunk, schema, pyarrow))
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def _table(chunk: Chunk, schema: Any, pyarrow: Any) -> Any:

@@ -58,10 +58,16 @@ def _join(whole: Contents, ranks: list[list[StoredTensor]], dim: int) -> None:
     for rank in ranks:
         for tensor in rank:
             by_name.setdefault(tensor.name, []).append(tensor)
+    unlike = [
+        name
+        for name, slices in by_name.items()
+        if len({t.shape for t in slices}) > 1 or len(slices) != len(ranks)
+    ]
+    if unlike:
+        more = f" and {len(unlike) - 1:,} more" if len(unlike) > 1 else ""
+        whole.problems.append(f"the ranks differ in {clip(unlike[0])}{more}, so the whole is unknown")
     for name, slices in by_name.items():
         first = slices[0]
-        if len({t.shape for t in slices}) > 1 or len(slices) != len(ranks):
-            whole.problems.append(f"the ranks differ in {clip(name)}, so its whole is unknown")
         axis = _axis(name, first.shape, dim)
         if axis is None:
             whole.stored.append(first)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import accumulate, compress, islice
 from operator import eq, sub
@@ -114,13 +115,8 @@ def _window(parts: Parts, kinds: dict[bytes, Kind], where: str, file: str, base:
 
 
 def _no_name_twice(names: list[bytes], where: str) -> None:
-    if compact.are_unique(names):
-        return
-    seen: set[bytes] = set()
-    for name in names:
-        if name in seen:
-            raise twice(name.decode(errors="replace"), where)
-        seen.add(name)
+    if not compact.are_unique(names):
+        raise twice(Counter(names).most_common(1)[0][0].decode(errors="replace"), where)
 
 
 def twice(name: str, where: str) -> BadInput:

@@ -8,7 +8,7 @@ compared with what is read, never counted.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import defaultdict
 from functools import cached_property
 from typing import Any
 
@@ -34,8 +34,8 @@ def read_index(path: str, reader: Reader) -> Contents:
     }
     absent = {missing.file for missing in whole.missing}
     if absent:
-        count = Counter(weight_map.files.values())
-        whole.missing = [Missing(m.file, count.get(m.file.encode()), m.bytes) for m in whole.missing]
+        count = {file.decode(): len(names) for file, names in weight_map.listed.items()}
+        whole.missing = [Missing(m.file, count.get(m.file), m.bytes) for m in whole.missing]
     _compare(whole, weight_map, absent, os.path.basename(path))
     return whole
 
@@ -52,17 +52,18 @@ class WeightMap:
         self.names, self.listed, self.end = found
 
     def _scanned(self) -> tuple[list[bytes], scan.Inverse, int]:
-        """The same, letter by letter: escapes are read, and what is wrong is an error."""
+        """The same, letter by letter: what is wrong is an error."""
         texts, after = scan.texts(*self._text, MAX_TENSORS)
-        listed: scan.Inverse = {}
-        for name, file in texts.items():
-            listed.setdefault(file.encode(), []).append(name.encode())
-        return [name.encode() for name in texts], listed, after
+        names = [name.encode() for name in texts]
+        listed: dict[str, list[bytes]] = defaultdict(list)
+        for name, file in zip(names, texts.values(), strict=True):
+            listed[file].append(name)
+        return names, {file.encode(): under for file, under in listed.items()}, after
 
     @cached_property
     def files(self) -> dict[bytes, bytes]:
         """The file of each tensor."""
-        if not are_unique(self.names) or plain_lines(self.names) is None:
+        if not are_unique(self.names):
             self.names, self.listed, _ = self._scanned()
         found = dict.fromkeys(self.names, b"")
         for file, names in self.listed.items():
@@ -142,8 +143,13 @@ def _differences(
     whole: Contents, listed: WeightMap, absent: set[str]
 ) -> tuple[list[str], list[str], list[str]]:
     """Tensors that are listed and not here, listed under another file, here and not listed."""
-    weight_map = {name.decode(): file.decode() for name, file in listed.files.items()}
-    here = {tensor.name: tensor.file for tensor in whole.stored}
-    lost = [n for n, file in weight_map.items() if file not in absent and n not in here]
-    moved = [n for n, file in weight_map.items() if file not in absent and here.get(n, file) != file]
-    return lost, moved, [n for n in here if n not in weight_map]
+    here = {t.name.encode(errors="surrogatepass"): t.file.encode() for t in whole.stored}
+    gone = {file.encode() for file in absent}
+    due = [(name, file) for name, file in listed.files.items() if file not in gone]
+    found = (
+        (name for name, _ in due if name not in here),
+        (name for name, file in due if here.get(name, file) != file),
+        (name for name in here if name not in listed.files),
+    )
+    lost, moved, extra = ([name.decode(errors="replace") for name in names] for names in found)
+    return lost, moved, extra

@@ -14,7 +14,7 @@ from typing import Any
 from sizer.errors import BadInput, clip
 from sizer.sources.checkpoints.files import exists, is_file, opened, size_of
 from sizer.sources.checkpoints.onnx_nodes import packing
-from sizer.sources.checkpoints.stored import MAX_TENSORS, Contents, Missing, StoredTensor, elements_of
+from sizer.sources.checkpoints.stored import Contents, Missing, StoredTensor, check_number, elements_of
 from sizer.sources.checkpoints.window import Window
 from sizer.sources.hub.target import is_plain
 
@@ -163,13 +163,14 @@ class _Walk:
 
     def _add(self, name: str, dims: list[int], kind: int, raw: int | None, apart: dict[str, str]) -> None:
         what = f"{self.path}: {clip(name)}"
-        if name in self.names or len(self.names) >= MAX_TENSORS:
-            raise BadInput(f"{what} is there twice" if name in self.names else f"{what} is one too many")
+        if name in self.names:
+            raise BadInput(f"{what} is there twice")
         if kind == _TEXT:
             return
         if kind not in DTYPES:
             raise BadInput(f"{what} has the data type {kind:,}, which is unknown to sizer")
         self.names.add(name)
+        check_number(len(self.names), self.path)
         dtype, bits = DTYPES[kind]
         # A negative dimension is a varint of over 63 bits, and so is refused too.
         elements = elements_of(dims, what)

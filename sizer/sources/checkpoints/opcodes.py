@@ -133,8 +133,7 @@ def _obj(m: Machine) -> None:
 
 def _build(m: Machine) -> None:
     state = m.stack.pop()
-    if isinstance(m.stack[-1], Call):
-        m.stack[-1].state = state
+    m.stack[-1].state = state
 
 
 def _dict(m: Machine) -> None:

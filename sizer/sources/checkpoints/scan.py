@@ -24,6 +24,8 @@ _END = re.compile(_SPACE + rb"([,}])")
 _OPEN = re.compile(_SPACE + rb"\{" + _SPACE + rb"(\}?)")
 
 SPACES = b" \t\n\r"
+# What a JSON string holds as an escape alone, and the backslash that begins one.
+_ESCAPED = bytes(range(32)) + b"\\"
 # How much of a long text is taken apart at once, and how much of one that falls into small pieces: as much
 # as a processor keeps at hand.
 WINDOW = 1_000_000
@@ -44,8 +46,10 @@ def text(raw: bytes, where: str) -> str:
             decoded.encode()  # a lone surrogate is no text
             return decoded
         return raw.decode()
-    except (UnicodeError, ValueError):
+    except UnicodeError:
         raise BadInput(f"{clip(where)} holds a text that is not UTF-8") from None
+    except ValueError:
+        raise BadInput(f"{clip(where)} holds a text with an escape that JSON has not") from None
 
 
 def opening(data: bytes, at: int, where: str) -> tuple[int, bool]:
@@ -99,23 +103,25 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
         return {}, after
     at, _ = opening(data, at, where)
     found: dict[str, str] = {}
-    same: dict[str, str] = {}
+    # Files are few and names many: each value is read once.
+    read: dict[bytes, str] = {}
     kept = 0
     for _ in range(most):
         pair = _PAIR.match(data, at)
         if pair is None:
             raise BadInput(f"{clip(where)}: no pair of two texts at byte {at:,}")
         at = pair.end()
-        if len(pair[1]) > MAX_KEY:
+        if pair.end(1) - pair.start(1) > MAX_KEY:
             raise BadInput(f"{clip(where)} has a key of over {MAX_KEY:,} bytes at byte {at:,}")
-        length = pair.end(2) - pair.start(2)
         key = text(pair[1], where)
-        entry = text(pair[2], where) if length <= room else ""
         if key in found:
             raise BadInput(f"{clip(where)} has the key {clip(key)!r} twice")
-        kept += len(key) + length
+        kept += len(key) + pair.end(2) - pair.start(2)
         if kept <= room:
-            found[key] = same.setdefault(entry, entry)
+            written = pair[2]
+            if written not in read:
+                read[written] = text(written, where)
+            found[key] = read[written]
         if pair[3] == b"}":
             return found, at
     raise BadInput(f"{clip(where)} holds over {most:,} entries")
@@ -124,7 +130,7 @@ def texts(data: bytes, at: int, where: str, most: int, room: int = 2**63) -> tup
 def pairs(data: bytes, at: int, most: int) -> tuple[list[bytes], Inverse, int] | None:
     """The keys of a flat object of up to so many texts, the keys by value, and the place after it.
 
-    As they are written, escapes and all. `None` for an object of another form.
+    Values are as they are written, escapes and all. `None` for an object of another form.
     """
     end = data.find(b"}", at)
     found = _OPEN.match(data, at)
@@ -139,11 +145,31 @@ def pairs(data: bytes, at: int, most: int) -> tuple[list[bytes], Inverse, int] |
         pieces = (data[at:cut] + b",").split(b'"')
         if len(pieces) % 4 != 1 or not _are_between(pieces):
             return None
-        keys += pieces[1::4]
-        for key, value in zip(pieces[1::4], pieces[3::4], strict=True):
+        some = unescaped(pieces[1::4])
+        if some is None:
+            return None
+        keys += some
+        for key, value in zip(some, pieces[3::4], strict=True):
             by_value[value].append(key)
         at = cut + 1
     return keys, by_value, end + 1
+
+
+def unescaped(texts: list[bytes]) -> list[bytes] | None:
+    """JSON strings without their quotes, read all at once; `None` where one is no such string.
+
+    >>> unescaped([b"a", rb"\\u0062\\n"]), unescaped([b"a", b"b\\\\"])
+    ([b'a', b'b\\n'], None)
+    """
+    whole = b'","'.join(texts)
+    if len(whole.translate(None, _ESCAPED)) == len(whole) and whole.isascii():
+        return texts
+    try:
+        found = [text.encode() for text in json.loads(f'["{whole.decode()}"]')]
+    except ValueError:
+        return None
+    # A backslash before the quote that ends a text makes one of two.
+    return found if len(found) == len(texts) else None
 
 
 def _are_between(pieces: list[bytes]) -> bool:

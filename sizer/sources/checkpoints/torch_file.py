@@ -6,6 +6,7 @@ Format: `torch/serialization.py`. The pickle is parsed (`pickles.py`), never exe
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from sizer.errors import BadInput, clip
@@ -63,12 +64,10 @@ def _read_zip(file: BinaryIO, size: int, path: str) -> Contents:
 
 
 def _read_legacy(file: BinaryIO, size: int, path: str) -> Contents:
-    for length in (min(size, 4_000_000), min(size, MAX_PICKLE)):
-        try:
+    # The second time as much as there may be, where the first is too little.
+    for length in sorted({min(size, 4_000_000), min(size, MAX_PICKLE)}):
+        with suppress(CutOff):
             return _legacy(read_at(file, 0, length), size, path)
-        except CutOff:
-            if length == size:
-                break
     raise BadInput(
         f"{clip(path)} is cut off within its pickle, or that is over {MAX_PICKLE:,} bytes; download it again"
     )
@@ -95,7 +94,8 @@ def _legacy(data: bytes, size: int, path: str) -> Contents:
     for key in keys:
         storage = places.get(key)
         if storage is None:
-            continue
+            # Of how many bytes is not known, nor where the next begins.
+            break
         # Each storage is its number of elements, then its bytes.
         storage.offset = at + 8
         at += 8 + storage.bytes

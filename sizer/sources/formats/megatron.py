@@ -263,7 +263,6 @@ FORMAT = Format(
         "normalization",
         "disable_bias_linear",
         "add_bias_linear",
-        "padded_vocab_size",
         "add_position_embedding",
         "no_position_embedding",
         "gated_linear_unit",
@@ -274,7 +273,13 @@ FORMAT = Format(
         "moe_ffn_hidden_size",
         "multi_latent_attention",
     ),
-    weak=("vocab_size", "max_position_embeddings", "seq_length", "make_vocab_size_divisible_by"),
+    weak=(
+        "vocab_size",
+        "padded_vocab_size",
+        "max_position_embeddings",
+        "seq_length",
+        "make_vocab_size_divisible_by",
+    ),
     sizes=SIZES,
     ignored=(
         "vocab_size",

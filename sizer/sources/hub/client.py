@@ -125,17 +125,16 @@ class Client:
         # The client is made on httpx or its successor, by its version.
         transport_error = HfHubHTTPError.__mro__[1]
         http = import_module(transport_error.__module__.partition(".")[0])
-        wait = 0.5
-        for attempt in range(RETRIES + 1):
-            last = attempt == RETRIES
+        wait, left = 0.5, RETRIES
+        while True:
             try:
-                found = self._once(url, start, length, last)
+                found = self._once(url, start, length, last=not left)
             except OfflineModeIsEnabled:
                 raise Unreachable(offline(self.where)) from None
             except (transport_error, http.InvalidURL, OSError, ValueError) as error:
                 # An address that is none is a ValueError where a proxy is looked up for it.
                 kind = type(error).__name__
-                if last or kind in ("ConnectError", "InvalidURL", "UnsupportedProtocol", "ValueError"):
+                if not left or kind in ("ConnectError", "InvalidURL", "UnsupportedProtocol", "ValueError"):
                     raise Unreachable(
                         f"{self.where}: {self.endpoint} does not answer as a hub ({kind}: {clip(error)}); "
                         "check the network and HF_ENDPOINT"
@@ -144,8 +143,7 @@ class Client:
             if not isinstance(found, float):
                 return found
             time.sleep(max(found, wait))
-            wait *= 2
-        raise AssertionError("the last try answers or raises")
+            wait, left = 2 * wait, left - 1
 
     def _once(self, url: str, start: int | None, length: int, last: bool) -> tuple[bytes, int | None] | float:
         """One try, redirects included; a number is the seconds to wait before the next one."""
@@ -222,7 +220,7 @@ class Client:
             raise self._bad(f"lists files in over {length:,} bytes")
         if start is not None and size is None and len(data) < skip + length:
             # An answer without a length ends where the file does.
-            size = len(data)
+            size = start - skip + len(data)
         elif size is not None and len(data) < skip + wanted:
             raise self._bad(f"sends {len(data) - skip:,} bytes of {wanted:,}; try again")
         return bytes(data[skip : skip + length]), size

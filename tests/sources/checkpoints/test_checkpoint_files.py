@@ -12,6 +12,7 @@ from conftest import ROOT
 from making import Entry, raw, safetensors, sharded
 
 import sizer
+from sizer.sources.checkpoints import files
 
 FIXTURES = ROOT / "tests" / "fixtures" / "checkpoints"
 Run = Callable[..., tuple[int, str, str]]
@@ -69,6 +70,21 @@ HOSTILE_SAFETENSORS: list[tuple[str, bytes, str]] = [
         "half a byte",
         raw(b'{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}', 2),
         "no whole number of bytes",
+    ),
+    ("text behind nothing", raw(b"{}   x", 0), "text follows the header's object"),
+    (
+        "twice, in another order",
+        raw(
+            b'{"a":{"shape":[1],"dtype":"U8","data_offsets":[0,1]},'
+            b'"a":{"shape":[1],"dtype":"U8","data_offsets":[1,2]}}',
+            2,
+        ),
+        "the key 'a' twice",
+    ),
+    (
+        "wrong span, in another order",
+        raw(b'{"a":{"shape":[2],"dtype":"F32","data_offsets":[0,4]}}', 4),
+        "takes 8 bytes",
     ),
     (
         "overlap",
@@ -209,6 +225,96 @@ def test_an_index_alone_says_what_it_states(tmp_path: Path, sizer_cli: Run) -> N
     assert "missing" in err
 
 
+@pytest.mark.parametrize(
+    ("metadata", "known"),
+    [({"total_size": 2128}, "3 tensors and 2,128 bytes"), ({}, "3 tensors")],
+    ids=["size", "no size"],
+)
+def test_an_index_alone_has_no_count_in_python(tmp_path: Path, metadata: dict[str, int], known: str) -> None:
+    path = tmp_path / "model.safetensors.index.json"
+    weight_map = {f"{name}.weight": "model.safetensors" for name in "abc"}
+    path.write_text(json.dumps({"metadata": metadata, "weight_map": weight_map}))
+
+    with pytest.raises(sizer.SizerError, match=rf"missing: model\.safetensors, of {known}$"):
+        sizer.load_checkpoint(path).count()
+
+
+def test_numbered_shards_alone_have_no_count_in_python(tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 500\n"
+    for i in (1, 2):
+        (tmp_path / f"m-0000{i}-of-00003.safetensors").write_bytes(pointer)
+
+    found = sizer.load_checkpoint(tmp_path / "m-00001-of-00003.safetensors")
+
+    with pytest.raises(sizer.SizerError, match=r"m-00001-of-00003\.safetensors and 2 more, of 1,000 bytes"):
+        found.count()
+
+
+@pytest.mark.parametrize("name", ["m-00003-of-00002.safetensors", "m-00001-of-00000.safetensors"])
+def test_a_number_beyond_the_set_is_a_file_of_its_own(tmp_path: Path, sizer_cli: Run, name: str) -> None:
+    safetensors(tmp_path / name, {"w": ("F32", [4])})
+
+    assert sizer_cli("count", str(tmp_path / name), "-q") == (0, "4\n", "")
+
+
+def test_an_index_of_any_name_stands_for_the_files_beside_it(tmp_path: Path, sizer_cli: Run) -> None:
+    sharded(tmp_path / "m", list(SHARDS))
+    for path in list((tmp_path / "m").iterdir()):
+        text = path.read_bytes().replace(b"model-0", b"other-0")
+        path.with_name(path.name.replace("model", "other")).write_bytes(text)
+        path.unlink()
+
+    assert sizer_cli("count", str(tmp_path / "m"), "-q") == (0, f"{100 * 8 + 32 * 8 + 8}\n", "")
+
+
+def test_a_folder_of_very_many_files_asks_for_one(
+    tmp_path: Path, sizer_cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MAX_LISTED", 3)
+    for i in range(4):
+        safetensors(tmp_path / f"{i}.safetensors", {"w": ("F32", [4])})
+
+    code, out, err = sizer_cli("count", str(tmp_path))
+    assert (code, out) == (2, "")
+    assert "over 3 files; name the one to read" in err
+    code, out, err = sizer_cli("count", str(tmp_path / "4.safetensors"))
+    assert (code, "there is no file" in err, "did you mean" in err) == (2, True, False)
+
+
+def test_a_configuration_too_large_to_be_one_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(b"{" + b" " * 8_000_000 + b"}")
+    tensors: dict[str, Entry] = {
+        "q.qweight": ("I32", [8, 64]), "q.scales": ("F16", [1, 64]), "q.g_idx": ("I32", [64])
+    }  # fmt: skip
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors))
+
+    assert found.count().total == 64 * 64
+    assert "not read" in found.remarks[0]
+    assert "over 8,000,000 bytes, too large for a configuration" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras); convert it"),
+        (b"tjgg\3\0\0\0", "from before GGUF"),
+        (b"\x93NUMPY\1\0", "a numpy file"),
+    ],
+    ids=["hdf5", "ggjt", "numpy"],
+)
+@pytest.mark.parametrize("name", ["weights.h5", "model.bin", "model"])
+def test_formats_that_are_known_and_not_read(
+    tmp_path: Path, sizer_cli: Run, start: bytes, said: str, name: str
+) -> None:
+    (tmp_path / name).write_bytes(start + bytes(100))
+
+    code, out, err = sizer_cli("count", str(tmp_path / name))
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
 def _changed(index: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     values = json.loads(index.read_text())
     change(values)
@@ -333,6 +439,49 @@ def test_ranks_of_meta_are_joined(tmp_path: Path) -> None:
         "rope.freqs": (4,),
     }
     assert (found.count().total, found.count().buffers) == (32 * 16 + 2 * 256 + 16, 4)
+
+
+CONSOLIDATED: list[tuple[str, dict[str, dict[str, Entry]], int, str]] = [
+    ("one file of Mistral's", {"": {"tok_embeddings.weight": ("BF16", [32, 8])}}, 256, ""),
+    ("one rank", {".00": {"layers.0.attention.wq.weight": ("BF16", [8, 16])}}, 128, ""),
+    (
+        "files of other tensors",
+        {".00": {"a.weight": ("BF16", [8])}, ".01": {"b.weight": ("BF16", [3])}},
+        11,
+        "",
+    ),
+    (
+        "ranks that differ",
+        {
+            ".00": {"norm.weight": ("BF16", [8]), "x.wq.weight": ("BF16", [2, 4])},
+            ".01": {"norm.weight": ("BF16", [9])},
+        },
+        16,
+        "the ranks differ in norm.weight and 1 more",
+    ),
+    (
+        "a rank that is not here",
+        {".00": {"x.wq.weight": ("BF16", [2, 4])}, ".02": {"x.wq.weight": ("BF16", [2, 4])}},
+        16,
+        "consolidated.01.safetensors",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "total", "said"), [row[1:] for row in CONSOLIDATED], ids=[row[0] for row in CONSOLIDATED]
+)
+def test_consolidated_files(
+    tmp_path: Path, sizer_cli: Run, ranks: dict[str, dict[str, Entry]], total: int, said: str
+) -> None:
+    for number, tensors in ranks.items():
+        safetensors(tmp_path / f"consolidated{number}.safetensors", tensors)
+
+    code, out, err = sizer_cli("count", str(tmp_path), "-q")
+
+    assert (code, out) == (1 if said else 0, f"{total}\n")
+    assert said in err
+    assert bool(err) == bool(said)
 
 
 @pytest.mark.parametrize("command", ["formula", "explain", "verify"])

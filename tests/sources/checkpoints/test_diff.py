@@ -113,6 +113,10 @@ def test_levels(sizer_cli: CLI, folder: Path, level: str, kinds: list[str]) -> N
         (lambda name: name.removeprefix("transformer."), "'transformer.' taken off the names of A"),
         (lambda name: f"module.{name}", "'module.' taken off the names of B"),
         (lambda name: f"_orig_mod.module.{name}", "'_orig_mod.module.' taken off the names of B"),
+        (
+            lambda name: f"module._orig_mod.base_model.model.{name}",
+            "'module._orig_mod.base_model.model.' taken off the names of B",
+        ),
         (lambda name: name, "equal names"),
     ],
 )
@@ -126,6 +130,75 @@ def test_names_are_matched(
     code, out, _ = sizer_cli("diff", "gpt2-small", str(file), "--json")
 
     assert (code, mapping in json.loads(out)["mapping"]) == (0, True), out
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "mapping", "shared"),
+    [
+        # Three prefixes are taken off one after the other, and no fourth.
+        (
+            ["model.a", "module.b", "encoder.c", "decoder.d"],
+            ["a", "b", "c", "d"],
+            "'model.' taken off the names of A, 'module.' taken off the names of A, "
+            "'decoder.' taken off the names of A",
+            3,
+        ),
+        # Without it two tensors would have one name.
+        (["model.a", "a", "model.b"], ["a", "b"], "equal names", 1),
+        # A name that says nothing but where it stands.
+        (["model.encoder", "model.a"], ["encoder", "a"], "'model.' taken off the names of A", 2),
+    ],
+)
+def test_prefixes_are_taken_off(
+    sizer_cli: CLI, tmp_path: Path, one: list[str], other: list[str], mapping: str, shared: int
+) -> None:
+    files = [
+        str(safetensors(tmp_path / f"{i}.safetensors", dict.fromkeys(names, ("F32", [3]))))
+        for i, names in enumerate((one, other))
+    ]
+    found = json.loads(sizer_cli("diff", *files, "--json")[1])
+
+    assert (found["mapping"], found["shared"]) == (mapping, shared)
+
+
+def test_what_is_learned_of_one_formula_alone(sizer_cli: CLI, tmp_path: Path) -> None:
+    """Pegasus has sinusoids where BART learns positions; the router's bias of AFMoE is a parameter."""
+    sizes = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in SEQ2SEQ.items()}
+    # BART has two rows more than it says, in front of the positions.
+    positions = {"bart": 8, "pegasus": 10}
+    for name, n in positions.items():
+        config = {**sizes, "model_type": name, "d_model": 8, "vocab_size": 16, "max_position_embeddings": n}
+        (tmp_path / f"{name}.json").write_text(json.dumps(config))
+    for name, dense in (("afmoe", "num_dense_layers"), ("hy_v3", "first_k_dense_replace")):
+        config = {**SPARSE, "model_type": name, dense: 1}
+        (tmp_path / f"{name}.json").write_text(json.dumps(config))
+
+    def lines(a: str, b: str) -> set[tuple[str, ...]]:
+        out = sizer_cli("diff", str(tmp_path / f"{a}.json"), str(tmp_path / f"{b}.json"), "--json")[1]
+        return {tuple(d[k] for k in ("kind", "name", "a", "b")) for d in json.loads(out)["differences"]}
+
+    frozen = {line for line in lines("bart", "pegasus") if line[0] == "trainable"}
+    assert frozen == {
+        ("trainable", f"model.{side}.embed_positions.weight", "trainable", "frozen")
+        for side in ("encoder", "decoder")
+    }
+    assert ("kind", "model.layers.1.mlp.expert_bias", "param", "buffer") in lines("afmoe", "hy_v3")
+
+
+SEQ2SEQ = {"attention_heads": 2, "layers": 1, "ffn_dim": 16}
+SPARSE = {
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "moe_intermediate_size": 4,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "vocab_size": 16,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "num_shared_experts": 1,
+}
 
 
 def test_masks_are_no_difference(sizer_cli: CLI, tmp_path: Path) -> None:
@@ -217,6 +290,17 @@ def test_three_ways(sizer_cli: CLI, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_a_module_without_a_formula(sizer_cli: CLI, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "encodec"}')
+
+    # EncodecModel of transformers 5.24 with its defaults.
+    out = sizer_cli("diff", f"torch:{path}", f"torch:{path}")[1]
+    assert "equal, 14,851,810 parameters" in out
+    assert "no preset named 'nope'" in sizer_cli("diff", "torch:nope", f"torch:{path}")[2]
+
+
+@pytest.mark.torch
 def test_experts_of_a_file_and_of_a_module(sizer_cli: CLI, tmp_path: Path) -> None:
     """Files keep each expert's matrices, transformers 5 all of a layer in two tensors."""
     config = {
@@ -238,8 +322,8 @@ def test_experts_of_a_file_and_of_a_module(sizer_cli: CLI, tmp_path: Path) -> No
     assert (code, "published names" in json.loads(out)["mapping"]) == (0, True), out
 
 
-def test_names_of_llama_cpp(sizer_cli: CLI, folder: Path) -> None:
-    """A GGUF file in F32 of the same model, as convert_hf_to_gguf.py names its tensors."""
+def llama_cpp() -> list[tuple[str, list[int], int, int]]:
+    """The same model in F32, as convert_hf_to_gguf.py names its tensors."""
     parts = {
         "attn_norm": [256],
         "attn_q": [256, 256],
@@ -253,13 +337,45 @@ def test_names_of_llama_cpp(sizer_cli: CLI, folder: Path) -> None:
     }
     sizes = {"token_embd": [256, 1000], "output_norm": [256], "output": [256, 1000]}
     sizes |= {f"blk.{i}.{part}": shape for i in range(3) for part, shape in parts.items()}
-    tensors = [(f"{name}.weight", shape, 0, 4 * prod(shape)) for name, shape in sizes.items()]
+    return [(f"{name}.weight", shape, 0, 4 * prod(shape)) for name, shape in sizes.items()]
+
+
+@pytest.mark.torch
+def test_totals_of_a_gguf_file_are_verified(sizer_cli: CLI, folder: Path) -> None:
+    tensors = [*llama_cpp(), ("rope_freqs.weight", [32], 0, 128)]
+    file = folder / "model.gguf"
+    file.write_bytes(gguf(tensors, [("general.architecture", 8, "llama")]))
+    command = ("verify", str(folder / "config.json"), "--checkpoint", str(file))
+
+    code, out, _ = sizer_cli(*command)
+    assert code == 0, out
+    assert "totals of parameters are compared" in out
+
+    file.write_bytes(gguf(tensors[1:], [("general.architecture", 8, "llama")]))
+    found = json.loads(sizer_cli(*command, "--json")[1])["differences"]
+    assert [(d["kind"], d["theirs"]) for d in found] == [("total", f"{2_283_264 - 256_000:,}")]
+
+
+def test_names_of_llama_cpp(sizer_cli: CLI, folder: Path) -> None:
+    tensors = llama_cpp()
     file = folder / "model.gguf"
     file.write_bytes(gguf(tensors, [("general.architecture", 8, "llama")]))
 
     code, out, _ = sizer_cli("diff", str(folder / "config.json"), str(file), "--json")
 
     assert (code, json.loads(out)["mapping"]) == (0, "names of llama.cpp under those of LLaMA"), out
+
+    # What llama.cpp has of its own keeps its name.
+    tensors.append(("rope_freqs.weight", [32], 0, 128))
+    file.write_bytes(gguf(tensors, [("general.architecture", 8, "llama")]))
+    found = json.loads(sizer_cli("diff", str(folder / "config.json"), str(file), "--json")[1])
+    assert found["remarks"] == ["the buffer rope_freqs.weight is of the second side alone, and no difference"]
+
+    # Under other names two tensors would have one: then the file is read as it is.
+    tensors.append(("lm_head.weight", [256, 1000], 0, 4 * 256_000))
+    file.write_bytes(gguf(tensors, [("general.architecture", 8, "llama")]))
+    found = json.loads(sizer_cli("diff", str(folder / "config.json"), str(file), "--json")[1])
+    assert (found["mapping"], found["shared"]) == ("equal names", 1)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +408,79 @@ def test_a_wrong_question(sizer_cli: CLI, args: tuple[str, ...], fragment: str) 
 )
 def test_names_of_layers_as_one(names: list[str], expected: list[str]) -> None:
     assert [name for name, _ in folded(names)] == expected
+
+
+UP = "model.layers.0.mlp.up_proj"
+SMALL_FILES: list[tuple[dict[str, Entry], int, str]] = [
+    # 40 of the table; a pooler of 16 and 4.
+    (
+        {
+            "embeddings.word_embeddings.weight": ("F32", [10, 4]),
+            "pooler.dense.weight": ("F32", [4, 4]),
+            "pooler.dense.bias": ("F32", [4]),
+        },
+        40,
+        "pooler left out",
+    ),
+    # A word of FP8 is one weight: what is counted beside the weights is the scale alone.
+    (
+        {
+            "model.embed_tokens.weight": ("BF16", [10, 128]),
+            f"{UP}.weight": ("F8_E4M3", [128, 128]),
+            f"{UP}.weight_scale_inv": ("F32", [1, 1]),
+        },
+        10 * 128 + 128 * 128 + 1,
+        "scales counted",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tensors", "number", "name"), SMALL_FILES, ids=[row[2] for row in SMALL_FILES])
+def test_numbers_of_a_small_file(
+    sizer_cli: CLI, tmp_path: Path, tensors: dict[str, Entry], number: int, name: str
+) -> None:
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+    out = sizer_cli("reconcile", str(file), str(number), "--json")[1]
+
+    assert [term["name"] for term in json.loads(out)["terms"]] == [name]
+
+
+def test_active_parameters_of_a_file(sizer_cli: CLI, tmp_path: Path) -> None:
+    """Of four experts of 3·8·6 one is visited, in each of two layers: the config says so, and no file."""
+    sizes = {"hidden_size": 8, "intermediate_size": 6, "num_attention_heads": 2, "vocab_size": 11}
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 1, "num_hidden_layers": 2}
+    config = {"model_type": "mixtral", **sizes, **experts, "num_key_value_heads": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tensors = stored(config)
+    file = safetensors(tmp_path / "model.safetensors", tensors)
+    active = sum(prod(shape) for _, shape in tensors.values()) - 2 * 3 * (3 * 8 * 6)
+    out = sizer_cli("reconcile", str(file), str(active), "--json")[1]
+
+    assert [term["name"] for term in json.loads(out)["terms"]] == ["active parameters instead of all"]
+
+
+def test_a_file_without_weights_is_not_reconciled(sizer_cli: CLI, tmp_path: Path) -> None:
+    file = safetensors(tmp_path / "x.safetensors", {"rotary_emb.inv_freq": ("F32", [32])})
+    code, _, err = sizer_cli("reconcile", str(file), "32")
+
+    assert (code, "holds no weights" in err) == (2, True)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("number", "names"),
+    [(43, ["scales counted"]), (83, ["scales counted", "tied tensors counted again"])],
+)
+def test_numbers_of_a_file_with_ties(sizer_cli: CLI, tmp_path: Path, number: int, names: list[str]) -> None:
+    """`torch.save` writes a storage once: a table of 10 · 4 as a head too, three scales of two layers."""
+    torch = pytest.importorskip("torch")
+    table, scales = torch.zeros(10, 4), torch.zeros(3)
+    tensors = {"model.embed_tokens.weight": table, "lm_head.weight": table}
+    tensors |= {f"model.layers.{i}.self_attn.k_scale": scales for i in range(2)}
+    torch.save(tensors, tmp_path / "model.pt")
+    out = sizer_cli("reconcile", str(tmp_path / "model.pt"), str(number), "--json")[1]
+
+    assert sorted(term["name"] for term in json.loads(out)["terms"]) == names
 
 
 # number, names of the terms

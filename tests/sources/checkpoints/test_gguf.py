@@ -56,6 +56,8 @@ HOSTILE: list[tuple[str, bytes, str]] = [
      + struct.pack("<IIQ", 9, 4, 2**61), "more than fit"),
     ("nested arrays", b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"k" + struct.pack("<I", 9)
      + struct.pack("<IQ", 9, 1) * 6 + b"\0" * 99, "nested over 3"),
+    ("arrays side by side", b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"k"
+     + struct.pack("<IIQ", 9, 9, 2_000) + struct.pack("<IQ", 4, 0) * 2_000, "an array of 2,000 arrays"),
     ("key twice", gguf([], [("k", 4, 1), ("k", 4, 2)]), "'k' twice"),
     ("alignment 0", gguf([], [("general.alignment", 4, 0)]), "power of two"),
     ("alignment 2^30", gguf([], [("general.alignment", 4, 2**30)]), "power of two"),
@@ -117,6 +119,26 @@ def test_a_grand_total_that_contradicts_is_said(tmp_path: Path) -> None:
     found = sizer.load_checkpoint(split(tmp_path, 2, 5)[0])
 
     assert "says 5 tensors" in found.problems[0]
+
+
+def test_a_grand_total_that_is_no_number_says_nothing(tmp_path: Path) -> None:
+    for i in (1, 2):
+        keys = [("split.tensors.count", 8, "many")]
+        data = gguf([(f"blk.{i}.ffn_up.weight", [32, 4], 0, 512)], keys)
+        (tmp_path / f"m-0000{i}-of-00002.gguf").write_bytes(data)
+
+    found = sizer.load_checkpoint(tmp_path)
+
+    assert (found.count().total, found.complete) == (2 * 128, True)
+
+
+def test_a_text_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
+    # Pieces of the file are of 64 KiB at first; of many texts the second reaches over the next piece.
+    words = ["a", "b" * 200_000, "c", *("d" for _ in range(2_000))]
+    found = counted(tmp_path / "m.gguf", gguf(TENSORS, [("tokenizer.ggml.tokens", 9, (8, words))]))
+
+    assert (found.count().total, found.complete) == (6464, True)
+    assert found.metadata["tokenizer.ggml.tokens"] == "(2,003 texts)"
 
 
 def test_experts_and_active(tmp_path: Path) -> None:

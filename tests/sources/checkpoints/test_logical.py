@@ -5,6 +5,7 @@ Layouts are those of the libraries named in the rows; `test_real_formats.py` mak
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
 from pathlib import Path
@@ -201,6 +202,55 @@ ROWS: list[tuple[str, dict[str, Entry], dict[str, Any], tuple[int, ...], dict[st
         (M * K,), {"scales": 4 * M, "zero points": 4 * M},
     ),
     (
+        "exponents beside a weight",
+        {f"{Q}.weight": ("F8_E4M3", [M, K]), f"{Q}.exponents": ("F8_E8M0", [M, K // 32])},
+        {}, (M, K), {"scales": M * K // 32},
+    ),
+    (
+        "mxfp4 without a word for packed",
+        {f"{Q}.weight": ("U8", [M, K // 2]), f"{Q}.weight_scale": ("U8", [M, K // 32])},
+        {}, (M, K), {"scales": M * K // 32},
+    ),
+    (
+        "mxfp8 in bytes", {f"{Q}.weight": ("U8", [M, K]), f"{Q}.weight_scale": ("F8_E8M0", [M, K // 32])},
+        {}, (M, K), {"scales": M * K // 32},
+    ),
+    (
+        "gptq whose bits the configuration alone says",
+        {f"{Q}.qweight": ("I32", [K // 8, M]), f"{Q}.scales": ("F16", [K // G, M])},
+        {"quantization_config": {"quant_method": "gptq", "bits": 4}}, (M, K), {"scales": K // G * M},
+    ),
+    (
+        "gptq whose zero points are of no use",
+        {
+            f"{Q}.qweight": ("I32", [K // 8, M]), f"{Q}.scales": ("F16", [K // G, M]),
+            f"{Q}.qzeros": ("I32", [1, 1]),
+        },
+        {"quantization_config": {"desc_act": False}, "compression_config": {"bits": 4}},
+        (M, K), {"scales": K // G * M, "zero points": 1},
+    ),
+    (
+        "compressed-tensors, of several groups the one that fits", packed(4),
+        {"quantization_config": {**compressed(4), "config_groups": {
+            "group_0": {"weights": {"num_bits": 8, "group_size": G}},
+            "group_1": {"weights": {"num_bits": 4, "group_size": G}},
+            "group_2": {"weights": None},
+            "group_3": None,
+        }}},
+        (M, K), {"scales": M * K // G, "quant state": 2},
+    ),
+    (
+        "mlx of a method without bits", mlx(4),
+        {"quantization": {"bits": 4, "group_size": 64}, "quantization_config": {"mode": "affine"}}, (M, K),
+        {"scales": M * K // 64, "zero points": M * K // 64},
+    ),
+    (
+        "hqq of the second method",
+        {f"{Q}.W_q": ("U8", [M // 2, K]), f"{Q}.scale": ("F16", [M * 4, 1])},
+        {"quantization_config": {}, "quantization": {"weight_quant_params": {"nbits": 4}}},
+        (M * K,), {"scales": 4 * M},
+    ),
+    (
         "aqlm",
         {
             f"{Q}.codes": ("I16", [M, K // 8, 1]),
@@ -305,6 +355,38 @@ def test_torchao(tmp_path: Path) -> None:
     assert found.count().helpers == {"scales": 2 * M, "zero points": 2 * M}
 
 
+# class and what its metadata says beside, the packed tensor, the weight, what is said
+TORCHAO: list[tuple[str, Any, Entry, tuple[int, ...], str]] = [
+    ("Int8Tensor", {}, ("I8", [M, K]), (M, K), ""),
+    ("Int4TilePackedTo4dTensor", {"shape": [M, K]}, ("I32", [M // 8, K // 128, 32, 4]), (M, K), ""),
+    ("Int4TilePackedTo4dTensor", None, ("I32", [M // 8, K // 128, 32, 4]), (M * K,), ""),
+    ("Int4Tensor", {"shape": [M, K + 1]}, ("U8", [M, K // 2]), (M, K + 1), "a shape of more weights"),
+    ("Int3Tensor", {}, ("U8", [M, K]), (), "packed by TorchAO's Int3Tensor, whose layout"),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "entry", "shape", "said"), TORCHAO, ids=str)
+def test_classes_of_torchao(
+    tmp_path: Path, kind: str, data: Any, entry: Entry, shape: tuple[int, ...], said: str
+) -> None:
+    metadata = {"x": json.dumps({"_type": kind, "_data": data})}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", {"_x_qdata": entry}, metadata))
+
+    assert [(w.name, w.shape) for w in found.logical.packed] == ([("x", shape)] if shape else [])
+    assert said in "".join(found.problems)
+    assert bool(found.problems) == bool(said)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"_type": 3}'])
+def test_metadata_that_is_not_torchaos_explains_nothing(tmp_path: Path, text: str) -> None:
+    tensors: dict[str, Entry] = {"_x_qdata": ("I8", [M, K])}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors, {"x": text}))
+
+    assert (found.count().total, found.complete) == (0, False)
+
+
 # id, tensors, config.json, what is said; the count leaves the tensor out
 UNCLEAR: list[tuple[str, dict[str, Entry], dict[str, Any], str]] = [
     ("mlx without its bits", mlx(4), {}, "`quantization` of config.json"),
@@ -316,6 +398,50 @@ UNCLEAR: list[tuple[str, dict[str, Entry], dict[str, Any], str]] = [
     ),
     ("packed words without bits", packed(4), {}, "neither a configuration nor weight_shape"),
     ("bytes of no format", {"x.weight": ("U8", [8, 8])}, {}, "without scales"),
+    (
+        "bytes whose scales are of no format",
+        {"x.weight": ("U8", [8, 8]), "x.weight_scale": ("F32", [8, 1])},
+        {"quantization_config": {"quant_method": 3}},
+        "scales agree with no format",
+    ),
+    ("packed halves of a word", {"x_packed": ("I16", [8]), "x_scale": ("F16", [1])}, {}, "of no format"),
+    ("codes without their books", {"x.codes": ("I16", [8, 8, 1])}, {}, "of no format that sizer knows"),
+    ("hqq without its bits", {"x.W_q": ("U8", [8, 8])}, {}, "its `shape`, or the bits in a configuration"),
+    (
+        "hqq of bits that it has not",
+        {"x.W_q": ("U8", [8, 8]), "x.shape": ("F32", [2])},
+        {"quantization_config": {"weight_quant_params": {"nbits": 5}}},
+        "its `shape`, or the bits in a configuration",
+    ),
+    ("torchao without its metadata", {"x._weight_qdata": ("I8", [8, 8])}, {}, "without scales"),
+    ("qdata of nobody", {"x.my_qdata": ("U8", [8, 8])}, {}, "without scales"),
+    (
+        "awq whose columns do not divide",
+        {"x.qweight": ("I32", [K, 7]), "x.scales": ("F16", [2, M])},
+        {},
+        "agrees with no number of bits",
+    ),
+    (
+        "gptq of no number of bits",
+        {"x.qweight": ("I32", [K // 8, M]), "x.scales": ("F16", [2, M])},
+        {},
+        "agrees with no number of bits",
+    ),
+    (
+        "channels of two widths",
+        packed(4),
+        {
+            "quantization_config": {
+                "config_groups": {
+                    "a": {"weights": {"num_bits": 4}},
+                    "b": {"weights": {"num_bits": 8}},
+                    "c": {"weights": {}},
+                    "d": {"weights": {"num_bits": 99_999}},
+                }
+            }
+        },
+        "neither a configuration nor weight_shape",
+    ),
     ("words of no format", {"x.trellis": ("I16", [8, 8])}, {}, "of no format that sizer knows"),
 ]
 
@@ -334,6 +460,135 @@ def test_what_is_unclear_is_said_and_not_counted(
 
     assert (found.count().total, found.complete) == (8, False)
     assert said in found.problems[0]
+
+
+# Values of bitsandbytes' state: its shape, what the weights then are, and what is said.
+STATES: dict[str, tuple[Any, tuple[int, ...], str]] = {
+    "its shape": ({"shape": [M, K]}, (M, K), ""),
+    "another shape": ({"shape": [M, K + 1]}, (M * K,), "a shape of another number of weights"),
+    "no shape": ({}, (M * K,), ""),
+    "no sizes": ({"shape": [M, -K]}, (M * K,), ""),
+    "no object": ([M, K], (M * K,), ""),
+    "no JSON": (None, (M * K,), ""),
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_the_state_of_bitsandbytes_says_the_shape(tmp_path: Path, case: str) -> None:
+    value, shape, said = STATES[case]
+    state = f"{Q}.weight.quant_state.bitsandbytes__nf4"
+    text = (b"{" if value is None else json.dumps(value).encode()).ljust(80)
+    path = safetensors(tmp_path / "m.safetensors", nf4(double=False), values={state: text})
+
+    found = sizer.load_checkpoint(path)
+
+    assert [w.shape for w in found.logical.packed] == [shape]
+    assert found.count().total == M * K
+    assert said in "".join(found.problems)
+    assert bool(found.problems) == bool(said)
+
+
+@pytest.mark.parametrize("blocks", [1, M * K + 1])
+def test_an_absmax_of_no_block_size_is_said(tmp_path: Path, blocks: int) -> None:
+    # bitsandbytes has blocks of 32 to 4,096 weights.
+    tensors: dict[str, Entry] = {**nf4(double=False), f"{Q}.weight.absmax": ("F32", [blocks])}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors))
+
+    assert (found.count().total, found.complete) == (M * K, False)
+    assert "fits no block size of bitsandbytes" in found.problems[0]
+
+
+@pytest.mark.parametrize("name", ["x.absmax", "x.SCB", "x.codebooks", "x.scales"])
+def test_a_parameter_with_the_name_of_a_helper_is_a_weight(tmp_path: Path, name: str) -> None:
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", {name: ("F32", [8])}))
+
+    assert (found.count().total, found.count().helpers, found.problems) == (8, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "shape"), [([M // 10 + 1, K], (M, K)), ([1, 1], (2, 3))], ids=["matrix", "one word"]
+)
+def test_ten_weights_of_hqq_lie_in_a_word(tmp_path: Path, words: list[int], shape: tuple[int, int]) -> None:
+    # hqq/core/bitpack.py, pack_3bit_32: rows are padded to a multiple of ten.
+    tensors: dict[str, Entry] = {f"{Q}.W_q": ("I32", words), f"{Q}.shape": ("I64", [2])}
+    values = {f"{Q}.shape": struct.pack("<qq", *shape)}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors, values=values))
+
+    assert [w.shape for w in found.logical.packed] == [shape]
+    assert (found.count().total, found.count().helpers) == (shape[0] * shape[1], {"quant state": 2})
+
+
+def test_a_shape_of_hqq_that_its_words_cannot_hold_is_not_believed(tmp_path: Path) -> None:
+    tensors: dict[str, Entry] = {f"{Q}.W_q": ("I32", [1, 1]), f"{Q}.shape": ("I64", [2])}
+    values = {f"{Q}.shape": struct.pack("<qq", 11, 3)}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors, values=values))
+
+    assert (found.count().total, found.complete) == (0, False)
+
+
+def test_a_file_that_is_gone_says_no_shapes(tmp_path: Path) -> None:
+    values = {f"{Q}.weight_shape": struct.pack("<qq", M, K)}
+    path = safetensors(tmp_path / "m.safetensors", packed(4), values=values)
+    here, gone = sizer.load_checkpoint(path), sizer.load_checkpoint(path)
+    assert here.count().total == M * K
+
+    path.unlink()
+
+    assert gone.count().total == 0
+    assert "neither a configuration nor weight_shape" in gone.problems[0]
+
+
+@pytest.mark.parametrize(("words", "said"), [(8, ""), (9, "neither a configuration nor weight_shape")])
+def test_a_weight_shape_that_does_not_fit_its_words_is_not_believed(
+    tmp_path: Path, words: int, said: str
+) -> None:
+    tensors: dict[str, Entry] = {
+        f"{Q}.weight_packed": ("I32", [M, words]),
+        f"{Q}.weight_scale": ("BF16", [M, 1]),
+        f"{Q}.weight_shape": ("I64", [2]),
+    }
+    # 64 inputs of four bits take eight words; of nine, no width of them does.
+    values = {f"{Q}.weight_shape": struct.pack("<qq", M, 64)}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors, values=values))
+
+    assert found.count().total == (0 if said else M * 64)
+    assert said in "".join(found.problems)
+    assert bool(found.problems) == bool(said)
+
+
+def test_rows_of_whole_words_are_assumed_and_said(tmp_path: Path) -> None:
+    settings = {"quantization_config": compressed(4, group=None)}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    tensors: dict[str, Entry] = {
+        f"{Q}.weight_packed": ("I32", [M, K // 8]),
+        f"{Q}.weight_scale": ("BF16", [M, 1]),
+    }
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors))
+
+    assert (found.count().total, found.problems) == (M * K, [])
+    assert "rows of whole words are assumed" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [
+        (5_000, lambda i: "".join("abcdefghijklmnop"[i >> 4 * k & 15] for k in range(4)) + ".weight"),
+        (5_000, lambda i: f"table.{i}"),
+        (6_000, lambda i: f"{'ab'[i % 2]}.{i}"),
+    ],
+    ids=["names that are all unlike", "a list", "two lists"],
+)
+def test_packed_weights_of_more_kinds_than_a_model_has(tmp_path: Path, count: int, name: Any) -> None:
+    tensors: dict[str, Entry] = {name(i): ("F8_E4M3", [3]) for i in range(count)}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors))
+
+    assert (found.count().total, found.schemes, found.problems) == (3 * count, {"FP8": count}, [])
 
 
 def test_a_configuration_that_contradicts_the_shapes_is_said(tmp_path: Path) -> None:
@@ -364,6 +619,27 @@ def test_zero_biases_that_gptq_adds(tmp_path: Path, with_config: bool) -> None:
     else:
         assert count.total == M * K + M
     assert "zero biases" in found.remarks[0] or "GPTQ's writer added them" in found.remarks[0]
+
+
+def test_biases_that_the_model_has_are_counted(tmp_path: Path) -> None:
+    # Qwen2's projections of queries have biases.
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "model_type": "qwen2", "architectures": []}))
+    tensors = {**gptq(4), f"{Q}.bias": ("F16", [M])}
+
+    found = sizer.load_checkpoint(safetensors(tmp_path / "m.safetensors", tensors))
+
+    assert (found.count().total, found.remarks) == (M * K + M, [])
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path, on: bool) -> None:
+    path = safetensors(tmp_path / "m.safetensors", gptq(4))
+    (gc.enable if on else gc.disable)()
+    try:
+        assert sizer.load_checkpoint(path).count().total == M * K
+        assert gc.isenabled() == on
+    finally:
+        gc.enable()
 
 
 BUFFERS: list[tuple[str, Entry, int]] = [

@@ -125,7 +125,7 @@ def test_packed_weights_that_only_nodes_explain_are_said(tmp_path: Path, sizer_c
     path = model(tmp_path / "q4.onnx", [array("w_Q4", (64, 2, 16), np.uint8), array("b", (64,))])
     code, out, err = sizer_cli("count", str(path), "-q")
     assert (code, out) == (1, "64\n")
-    assert "w_Q4: an uint8 initializer without a scale by its name" in err
+    assert "w_Q4: an initializer of uint8 without a scale by its name" in err
 
 
 # What MatMulNBitsQuantizer of onnxruntime 1.32 makes of a matrix [K, N] and a table [50, K] (2026-11): its
@@ -158,6 +158,19 @@ MADE = {
         [("GatherBlockQuantized", ["e_Q4", "ids", "e_scales", "e_zero_points"],
           {"block_size": 32, "gather_axis": 0, "quantize_axis": 1})],
         {"e": (50, 64)}, {"scales": 100, "zero points": 100},
+    ),
+    "a table in bytes": (
+        {"e_Q4": (50, 32, "u1"), "e_scales": (50, 2, "f4"), "e_zero_points": (50, 1, "u1")},
+        [("GatherBlockQuantized", ["e_Q4", "ids", "e_scales", "e_zero_points"],
+          {"block_size": 32, "gather_axis": 0, "quantize_axis": 1, "bits": 4})],
+        {"e": (50, 64)}, {"scales": 100, "zero points": 50},
+    ),
+    "attributes that are no whole numbers": (
+        {"w_Q4": (48, 2, 16, "u1"), "w_scales": (48, 2, "f4"), "b": (7, "f4")},
+        [("MatMulNBits", ["x", "w_Q4", "w_scales"],
+          {"K": 64, "N": 48, "bits": 4, "block_size": 32, "alpha": 0.5, "note": "MatMulNBits"}),
+         ("Gemm", ["x", "b"], {"alpha": 0.5})],
+        {"w": (48, 64), "b": (7,)}, {"scales": 96},
     ),
     "scales of activations": (
         {"x_scale": ("f4",), "x_zero": ("u1",), "b": (7, "f4")},
@@ -200,6 +213,44 @@ def test_a_node_that_contradicts_its_initializer_is_said(tmp_path: Path) -> None
     assert "of another size than the node" in checkpoint.problems[0]
 
 
+def test_a_node_of_more_bits_than_a_byte_is_said(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], K=64, N=48, bits=9, block_size=32)
+    tensors = [array("w", (48, 2, 16), np.uint8), array("s", (48, 2))]
+    path = tmp_path / "q.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], [], tensors)), path)
+
+    found = sizer.load_checkpoint(path)
+
+    assert (found.count().total, found.complete) == (0, False)
+    assert "its node says 9 bits" in found.problems[0]
+
+
+def test_of_a_sparse_initializer_the_values_are_counted(tmp_path: Path) -> None:
+    values = array("w", (5,))
+    places = onnx.helper.make_tensor("w_places", onnx.TensorProto.INT64, [5], [0, 3, 5, 7, 11])
+    sparse = onnx.helper.make_sparse_tensor(values, places, [4, 4])
+    graph = onnx.helper.make_graph([], "g", [], [], [array("b", (7,))], sparse_initializer=[sparse])
+    path = tmp_path / "s.onnx"
+    onnx.save(onnx.helper.make_model(graph), path)
+
+    found = sizer.load_checkpoint(path)
+
+    assert {t.name: t.shape for t in found.tensors()} == {"w": (5,), "b": (7,)}
+
+
+@pytest.mark.parametrize(("elements", "said"), [(8, False), (8192, True)])
+def test_constants_of_large_nodes_are_said_and_not_counted(tmp_path: Path, elements: int, said: bool) -> None:
+    node = onnx.helper.make_node("Constant", [], ["c"], value=array("c", (elements,)))
+    graph = onnx.helper.make_graph([node], "g", [], [], [array("b", (7,))])
+    path = tmp_path / "c.onnx"
+    onnx.save(onnx.helper.make_model(graph), path)
+
+    found = sizer.load_checkpoint(path)
+
+    assert (found.count().total, found.complete) == (7, True)
+    assert ["may hold constants" in remark for remark in found.remarks] == [True] * said
+
+
 def varint(value: int) -> bytes:
     out = b""
     while value > 127:
@@ -216,6 +267,12 @@ def field(number: int, data: bytes | int) -> bytes:
 
 def tensor(*fields: tuple[int, bytes | int]) -> bytes:
     return field(7, field(5, b"".join(field(n, data) for n, data in fields)))
+
+
+def apart(*pairs: tuple[str, str]) -> bytes:
+    """An initializer of sixteen bytes whose data is in another file."""
+    entries = [(13, field(1, key.encode()) + field(2, value.encode())) for key, value in pairs]
+    return tensor((1, 4), FLOAT, NAME, *entries)
 
 
 NAME, FLOAT = (8, b"w"), (2, 1)
@@ -236,7 +293,39 @@ HOSTILE = {
     "group": (b"\x0b\x0c", "no field at byte"),
     "many fields": (b"\x08\x01" * 400_001, "over 400,000 fields"),
     "long name": (tensor((8, b"a" * 70_000)), "is over the 65,536"),
+    "offset": (apart(("location", "d"), ("offset", "-1")), "which are not whole numbers"),
+    "length apart": (apart(("location", "d"), ("length", "15")), "its data in d has 15"),
+    "many files": (
+        field(
+            7,
+            b"".join(
+                field(
+                    5,
+                    field(8, b"%d" % i)
+                    + field(2, 1)
+                    + field(13, field(1, b"location") + field(2, b"%d" % i)),
+                )
+                for i in range(10_001)
+            ),
+        ),
+        "over 10,000 files",
+    ),
 }
+
+
+def test_fields_that_are_not_asked_for_are_passed_over(tmp_path: Path) -> None:
+    # Numbers of eight and four bytes, and a number in place of each message.
+    wide, narrow = varint(99 << 3 | 1) + bytes(8), varint(98 << 3 | 5) + bytes(4)
+    entry = field(13, field(1, b"location") + field(2, b"d") + field(3, 1) + narrow)
+    inner = wide + field(5, 1) + field(15, field(2, b"") + field(1, 7)) + field(12, b"a")
+    weight = field(1, 4) + field(2, 1) + field(8, b"w") + entry + narrow + field(4, bytes(16))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(field(1, 8) + wide + field(7, inner + field(5, weight)))
+    (tmp_path / "d").write_bytes(bytes(16))
+
+    found = sizer.load_checkpoint(path)
+
+    assert ([(t.name, t.shape) for t in found.stored], found.complete) == ([("w", (4,))], True)
 
 
 @pytest.mark.parametrize("case", HOSTILE)

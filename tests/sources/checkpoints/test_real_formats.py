@@ -153,6 +153,19 @@ def test_bitsandbytes_4bit(tmp_path: Path, torch: Any, kind: str, double: bool) 
     assert found.problems == []
 
 
+def test_bitsandbytes_in_a_file_of_torch(tmp_path: Path, torch: Any) -> None:
+    """The shape lies within the archive, whose small parts are not looked up: the number is right."""
+    functional = pytest.importorskip("bitsandbytes.functional")
+    packed, state = functional.quantize_4bit(torch.randn(32, 64), quant_type="nf4")
+    parts = {f"q.weight.{name}": value for name, value in state.as_dict(packed=True).items()}
+    torch.save({"q.weight": packed, **parts}, tmp_path / "m.bin")
+
+    found = sizer.load_checkpoint(tmp_path / "m.bin")
+
+    assert [(w.name, w.params) for w in found.logical.weights] == [("q.weight", 32 * 64)]
+    assert found.problems == []
+
+
 @given(
     st.tuples(st.integers(1, 90), st.integers(1, 90)),
     st.sampled_from(["nf4", "fp4"]),

@@ -67,6 +67,12 @@ class Runs:
         return os.system, (self.command,)
 
 
+def called(name: bytes, *args: bytes) -> bytes:
+    """A state of one tensor that a function of `torch._utils` rebuilds."""
+    return state(w=b"ctorch._utils\n" + name + b"\n(" + b"".join(args) + b"tR")
+
+
+STORED = b"(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" + b"0X\3\0\0\0cpuK\2tQ"
 HOSTILE: list[tuple[str, bytes, str]] = [
     ("eval", PROTO + b"cbuiltins\neval\n(X\x03\x00\x00\x001+1tR.", "builtins.eval"),
     ("subprocess", PROTO + b"csubprocess\nPopen\n)R.", "subprocess.Popen"),
@@ -76,6 +82,26 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("cut off", state(w=tensor("0", (2,), (1,), 2))[:-9], "ends early"),
     ("no such memo", b"\x80\x02h\x07.", "not a valid pickle"),
     ("extension", b"\x80\x02\x82\x01.", "unknown opcode"),
+    ("cut off in a number", PROTO + b"M\1", "ends early"),
+    ("cut off in a line", PROTO + b"ctorch", "ends early"),
+    ("long line", PROTO + b"V" + b"a" * 10_001 + b"\n.", "not a valid pickle"),
+    ("digits of a number", PROTO + b"I" + b"1" * 41 + b"\n.", "not a valid pickle"),
+    ("no such long memo", PROTO + b"j\1\0\0\0.", "not a valid pickle"),
+    ("no mark", PROTO + b"Nt.", "not a valid pickle"),
+    ("numbers for a name", PROTO + b"K\1K\2\x93.", "not a valid pickle"),
+    ("a state of a list", PROTO + b"]}b.", "not a valid pickle"),
+    ("many opcodes", PROTO + b"N0" * 500_001, "over 1,000,000 opcodes"),
+    ("no storage", called(b"_rebuild_tensor_v2", b"K\0" * 4), "a tensor without a storage"),
+    ("no reference to a storage", called(b"_rebuild_tensor_v2", b")Q", b"K\0))"), "not to a storage"),
+    (
+        "storage of no type",
+        called(b"_rebuild_tensor_v2", STORED.replace(b"FloatStorage", b"Storage"), b"K\0))"),
+        "of no type that torch has",
+    ),
+    ("no such function", called(b"_rebuild_anything", STORED), "rebuilt by _rebuild_anything"),
+    ("a parameter of nothing", called(b"_rebuild_parameter"), "rebuilt by _rebuild_parameter"),
+    ("a tensor of nothing", called(b"_rebuild_meta_tensor_no_storage"), "which sizer does not read"),
+    ("a call as a key", PROTO + b"}cos\nsystem\n)RNs.", "system"),
     ("long number", b"\x80\x02\x8b\xff\xff\x00\x00" + b"1" * 65535 + b".", "not a valid pickle"),
     ("nested tuples", PROTO + b")" + b"\x85" * 9999 + b".", "nested too deeply"),
     ("tuples doubled", PROTO + b")" + b"2\x86" * 60 + b".", "too many things"),
@@ -148,7 +174,82 @@ def test_other_archives_are_told_apart(tmp_path: Path) -> None:
         sizer.load_checkpoint(path)
 
 
+def test_an_object_that_holds_no_tensor_is_said(tmp_path: Path) -> None:
+    kinds = b"".join(b"cmine\nThing%d\n)R" % i for i in range(5))
+
+    found = sizer.load_checkpoint(zipped(tmp_path / "m.pt", PROTO + b"(" + kinds + b"t."))
+
+    assert (found.count().total, found.complete) == (0, False)
+    assert "no tensor that sizer can read" in found.problems[0]
+    assert "mine.Thing0, mine.Thing1, mine.Thing2 and 2 more kinds" in found.remarks[0]
+
+
+def test_a_wrapper_of_no_known_shape_is_what_it_is_made_of(tmp_path: Path) -> None:
+    inner = tensor("0", (2,), (1,), 2)
+    text = called(b"_rebuild_wrapper_subclass")[:-2] + b"}X\1\0\0\0a" + inner + b"sbs."
+
+    found = sizer.load_checkpoint(zipped(tmp_path / "m.pt", text, {"0": bytes(8)}))
+
+    assert {t.name: t.shape for t in found.tensors()} == {"w.a": (2,)}
+
+
+def legacy(*pickles: bytes) -> bytes:
+    """A file of torch before 1.6 up to its storages: the magic number, the version, the system, and these."""
+    head = [pickle.dumps(value, protocol=2) for value in (0x1950A86A20F9469CFC6C, 1001, {})]
+    return b"".join([*head, *pickles])
+
+
+LEGACY: list[tuple[str, bytes, str]] = [
+    ("another number", pickle.dumps(7, protocol=2), "a pickle without PyTorch's mark"),
+    ("no keys", legacy(state(w=tensor("0", (2,), (1,), 2)), pickle.dumps(3, 2)), "no list of names"),
+    ("another key", legacy(state(w=tensor("0", (2,), (1,), 2)), pickle.dumps(["1"], 2)), "is not in it"),
+    ("cut off", legacy(state(w=tensor("0", (2,), (1,), 2))[:-5]), "cut off within its pickle"),
+    ("cut off after 5 MB", legacy(PROTO + b"X\0\0\0\1" + bytes(5_000_000)), "cut off within its pickle"),
+    ("empty", b"", "is empty"),
+    ("text", b"weights", "neither a zip archive nor a pickle"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), [row[1:] for row in LEGACY], ids=[row[0] for row in LEGACY])
+def test_files_before_1_6_that_are_none(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "m.pt").write_bytes(data)
+
+    with pytest.raises(sizer.SizerError, match=r"m\.pt") as caught:
+        sizer.load_checkpoint(tmp_path / "m.pt")
+    assert message in str(caught.value)
+
+
+def test_a_pickle_of_many_megabytes_is_read(tmp_path: Path) -> None:
+    root = state(w=tensor("0", (2,), (1,), 2), note=b"X" + struct.pack("<I", 5_000_000) + bytes(5_000_000))
+    keys = pickle.dumps(["0"], protocol=2)
+    head = legacy(root, keys)
+    (tmp_path / "m.pt").write_bytes(head + struct.pack("<q", 2) + bytes(8))
+
+    found = sizer.load_checkpoint(tmp_path / "m.pt")
+
+    # Each storage is its number of elements, then its bytes: `torch/serialization.py`, _legacy_save.
+    assert [(t.name, t.shape, t.offset) for t in found.stored] == [("w", (2,), len(head) + 8)]
+    assert found.complete
+
+
+def test_behind_a_storage_of_unknown_length_no_place_is_known(tmp_path: Path) -> None:
+    head = legacy(state(w=tensor("0", (2,), (1,), 2)), pickle.dumps(["else", "0"], protocol=2))
+    (tmp_path / "m.pt").write_bytes(head + bytes(100))
+
+    found = sizer.load_checkpoint(tmp_path / "m.pt")
+
+    assert ([(t.name, t.offset) for t in found.stored], found.complete) == ([("w", None)], True)
+
+
 def test_what_pickle_writes_is_parsed() -> None:
+    # Many things, each again: what is said twice is written once, and then by its number.
+    words = [f"word {i}" for i in range(300)]
+    for protocol in range(6):
+        assert parse(pickle.dumps([words, words, *words], protocol=protocol), "x")[0] == [
+            words,
+            words,
+            *words,
+        ]
     values = [1, -1, 2**40, 1.5, None, True, "text", b"bytes", (1, 2, 3, 4), [1, 2], {"a": {"b": 1}}]
     for protocol in range(6):
         found, end = parse(pickle.dumps(values, protocol=protocol), "x")
@@ -199,6 +300,64 @@ def test_a_state_dict(tmp_path: Path, torch: Any, modern: bool) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_every_protocol(tmp_path: Path, torch: Any, protocol: int) -> None:
+    values = OrderedDict((f"h.{i}.weight", torch.zeros(3, 2)) for i in range(300))
+    values["h.0.bias"] = torch.zeros(0, 3)
+    torch.save(values, tmp_path / "m.bin", pickle_protocol=protocol)
+
+    found = sizer.load_checkpoint(tmp_path / "m.bin")
+
+    assert {t.name: (t.shape, t.elements) for t in found.stored} == {
+        name: (tuple(value.shape), value.numel()) for name, value in values.items()
+    }
+
+
+# What torch makes -> the parameters of the weight, and the stored types.
+TENSORS: dict[str, tuple[Any, int, set[str]]] = {
+    "sparse": (lambda t: t.eye(4).to_sparse(), 4, {"int64", "fp32"}),
+    "by tensor": (lambda t: t.quantize_per_tensor(t.zeros(4, 6), 0.1, 0, t.qint8), 24, {"qint8"}),
+    "by row": (
+        lambda t: t.quantize_per_channel(t.zeros(4, 6), t.ones(4), t.zeros(4), 0, t.quint8), 24, {"quint8"},
+    ),
+    "wide": (lambda t: t.quantize_per_tensor(t.zeros(4, 6), 0.1, 0, t.qint32), 24, {"qint32"}),
+    "expanded": (lambda t: t.zeros(1, 3).expand(5, 3), 3, {"fp32"}),
+}  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", TENSORS)
+def test_tensors_of_other_kinds(tmp_path: Path, torch: Any, case: str) -> None:
+    make, params, dtypes = TENSORS[case]
+    torch.save({"w": make(torch)}, tmp_path / "m.pt")
+
+    found = sizer.load_checkpoint(tmp_path / "m.pt")
+
+    assert (found.count().total, found.problems) == (params, [])
+    assert {t.dtype for t in found.stored} == dtypes
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda t: t.zeros(2, device="meta"), "on the meta device, so no weights were saved"),
+        (lambda t: t.nested.nested_tensor([t.zeros(2), t.zeros(3)]), "rebuilt by _rebuild_nested_tensor"),
+        (lambda t: t.zeros(3, dtype=t.uint8).view(t.bits8), "bits8 is no dtype"),
+    ],
+    ids=["meta", "nested", "bits"],
+)
+def test_tensors_that_are_refused(tmp_path: Path, torch: Any, make: Any, said: str) -> None:
+    torch.save({"w": make(torch)}, tmp_path / "m.pt")
+
+    with pytest.raises(sizer.SizerError, match=r"m\.pt") as caught:
+        sizer.load_checkpoint(tmp_path / "m.pt")
+    assert said in str(caught.value)
+
+
+@pytest.mark.torch
 def test_a_training_checkpoint(tmp_path: Path, torch: Any) -> None:
     model = torch.nn.Linear(4, 3)
     optimizer = torch.optim.AdamW(model.parameters())
@@ -234,7 +393,8 @@ def test_a_legacy_file_cut_off_in_its_data_is_said(tmp_path: Path, torch: Any) -
 
 
 @pytest.mark.torch
-def test_a_tensor_made_of_tensors(tmp_path: Path, torch: Any) -> None:
+@pytest.mark.parametrize(("rows", "said"), [(8, ""), (800, "of more weights than are stored")])
+def test_a_tensor_made_of_tensors(tmp_path: Path, torch: Any, rows: int, said: str) -> None:
     """As TorchAO's: a subclass with a shape of its own, and the tensors it is made of as attributes."""
 
     class Packed(torch.Tensor):  # type: ignore[misc, name-defined]
@@ -254,10 +414,12 @@ def test_a_tensor_made_of_tensors(tmp_path: Path, torch: Any) -> None:
 
     Packed.__module__, Packed.__qualname__ = "test_torch_files", "Packed"
     globals()["Packed"] = Packed
-    weight = Packed(torch.zeros(8, 8, dtype=torch.uint8), torch.zeros(8), (8, 16))
+    weight = Packed(torch.zeros(8, 8, dtype=torch.uint8), torch.zeros(8), (rows, 16))
     torch.save({"q.weight": weight, "norm.weight": torch.zeros(8)}, tmp_path / "m.bin")
 
     found = sizer.load_checkpoint(tmp_path / "m.bin")
 
-    assert {t.name: t.shape for t in found.tensors()} == {"q.weight": (8, 16), "norm.weight": (8,)}
-    assert (found.count().total, found.count().helpers, found.problems) == (136, {"scales": 8}, [])
+    assert {t.name: t.shape for t in found.tensors()} == {"q.weight": (rows, 16), "norm.weight": (8,)}
+    assert (found.count().total, found.count().helpers) == (16 * rows + 8, {"scales": 8})
+    assert said in "".join(found.problems)
+    assert bool(found.problems) == bool(said)

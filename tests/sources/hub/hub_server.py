@@ -102,6 +102,8 @@ class Answer:
             self.status(302, {"location": path})
         elif hub.behaviour == "file":
             self.status(302, {"location": "file:///etc/passwd"})
+        elif hub.behaviour == "bad token":
+            self.status(401)
         elif hub.behaviour == "broken":
             self.status(500)
         elif found := _API.fullmatch(path):
@@ -136,6 +138,10 @@ class Answer:
             return self.endless(b'{"siblings": [' + b'{"rfilename": "a"},' * 1000)
         if self.hub.behaviour == "no list":
             body = b"<html>welcome</html>"
+        if self.hub.behaviour == "other list":
+            body = b"[1]"
+        if self.hub.behaviour == "ghost":
+            body = json.dumps({"sha": COMMIT, "siblings": [{"rfilename": "config.json"}]}).encode()
         return self.status(200, {"content-type": "application/json"}, body)
 
     def resolve(self, name: str, revision: str, path: str) -> Any:
@@ -160,6 +166,14 @@ class Answer:
             return self.endless(file.read_bytes()[:8])
         if weights and hub.behaviour == "compressed":
             return self.status(200, {"content-encoding": "gzip"}, b"\x1f\x8b")
+        if hub.behaviour == "no length":
+            self.handler.close_connection = True
+            return self.status(200, {"content-length": None}, file, 0, size)
+        if hub.behaviour == "no size":
+            headers = {"content-range": f"bytes {first}-{after - 1}/*"}
+            return self.status(206, headers, file, first, after)
+        if weights and hub.behaviour == "few":
+            return self.status(206, {"content-range": f"bytes {first}-{after - 1}/{size}"}, b"\1\0")
         if weights and hub.behaviour == "other range":
             first = after // 2
         if (weights and hub.behaviour == "no ranges") or not self.request.range:
@@ -177,7 +191,7 @@ class Answer:
     def status(
         self,
         code: int,
-        headers: dict[str, str] | None = None,
+        headers: dict[str, str | None] | dict[str, str] | None = None,
         body: bytes | Path = b"",
         first: int = 0,
         after: int = 0,
@@ -186,7 +200,8 @@ class Answer:
         length = after - first if isinstance(body, Path) else len(body)
         out.send_response(code)
         for key, value in {"content-length": str(length), **(headers or {})}.items():
-            out.send_header(key, value)
+            if value is not None:
+                out.send_header(key, value)
         out.end_headers()
         if isinstance(body, bytes):
             out.wfile.write(body)

@@ -280,6 +280,8 @@ HOSTILE = {
     "file": ("which sizer does not follow", 0),
     "broken": ("answers with status 500", 0),
     "no list": ("answers with no list of files", 1_000),
+    "other list": ("answers with no list of at most 100,000 files", 1_000),
+    "few": ("sends 2 bytes of", 1_000),
     "endless list": ("lists files in over", 2 * client.MAX_LISTING),
     "compressed": ("compresses what it was asked to send as it is", 1_000),
     "other range": ("sends other bytes than it was asked for", 100_000),
@@ -320,6 +322,145 @@ def test_answers_longer_than_asked_for_are_cut(
     for file, length in headers.items():
         size = (hub.root / "org" / "two" / file).stat().st_size
         assert all(r.sent <= min(size, length + 8_000_000) for r in hub.requests(file))
+
+
+def test_of_a_hub_without_ranges_the_ends_of_files_are_not_read(hub: Hub, sizer_cli: CLI) -> None:
+    torch = pytest.importorskip("torch")
+    folder = hub.root / "org" / "old"
+    folder.mkdir(parents=True)
+    # The directory of the archive is behind two megabytes of weights.
+    torch.save({"w": torch.zeros(1024, 512)}, folder / "pytorch_model.bin")
+    hub.behaviour = "no ranges"
+
+    code, out, err = sizer_cli("count", "hub:org/old", "-q")
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "ignores ranges" in err
+
+
+@pytest.mark.parametrize("sizes", [True, False], ids=["sizes", "no sizes"])
+def test_an_answer_without_a_length_ends_where_the_file_does(hub: Hub, sizer_cli: CLI, sizes: bool) -> None:
+    config(hub)
+    hub.behaviour, hub.sizes = "no length", sizes
+
+    assert sizer_cli("count", "hub:org/gpt", "-q") == (0, f"{GPT2_TOTAL}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "token", "said"),
+    [
+        ("ghost", "", "the hub lists a file and does not have it"),
+        ("bad token", "hf_wrong", "does not accept the token (status 401); check HF_TOKEN"),
+        ("bad token", "", "has no model repository org/gpt, or it is private (status 401)"),
+        ("", "hf_\u00e4", "HF_TOKEN holds characters that no token has"),
+    ],
+    ids=["ghost", "token", "no token", "characters"],
+)
+def test_what_a_hub_refuses(
+    hub: Hub, sizer_cli: CLI, monkeypatch: pytest.MonkeyPatch, behaviour: str, token: str, said: str
+) -> None:
+    (hub.root / "org" / "gpt").mkdir(parents=True)
+    hub.behaviour = behaviour
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+
+    code, out, err = sizer_cli("count", "hub:org/gpt")
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"F32": 168_192, "BF16": "many", "F16" * 9: 1, "I8": -1}, ["store 168,192 F32"]),
+        (None, []),
+        ([1], []),
+    ],
+    ids=["some", "none", "list"],
+)
+def test_what_a_hub_says_of_headers_is_said_where_it_can_be(
+    hub: Hub, parameters: Any, said: list[str]
+) -> None:
+    folder = config(hub)
+    (folder / "model.safetensors").write_bytes(bytes(100))
+    hub.stated = {"safetensors": {"parameters": parameters}}
+
+    lines = [line for line in sizer.load("hub:org/gpt").assumptions if "the hub says" in line]
+
+    assert [line.partition("files ")[2] for line in lines] == said
+
+
+def test_a_folder_in_place_of_a_configuration_is_an_error(hub: Hub) -> None:
+    folder = hub.root / "org" / "odd" / "config.json"
+    folder.mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+
+    with pytest.raises(SizerError, match=r"config\.json is a folder, not a file"):
+        sizer.load("hub:org/odd")
+
+
+@pytest.mark.parametrize("width", [512, 4096])
+def test_a_size_that_a_hub_never_says(hub: Hub, sizer_cli: CLI, width: int) -> None:
+    shards(hub, tensors=3, width=width)
+    hub.behaviour, hub.sizes = "no size", False
+
+    code, out, err = sizer_cli("count", "hub:org/two/model-00001-of-00002.safetensors", "-q")
+
+    # A short file ends within the first read; of a longer one nobody knows where it does.
+    assert (code, out) == ((0, f"{2 * 3 * 8 * 512}\n") if width == 512 else (2, ""))
+    assert ("does not say how large" in err) == (width == 4096)
+
+
+def test_an_empty_file_needs_no_request(hub: Hub, sizer_cli: CLI) -> None:
+    (config(hub) / "config.json").write_bytes(b"")
+
+    code, _, err = sizer_cli("count", "hub:org/gpt")
+
+    assert (code, "config.json is empty" in err, len(hub.log)) == (2, True, 1)
+
+
+def test_small_values_within_files_are_not_asked_for(hub: Hub) -> None:
+    """Each of the shapes that compressed-tensors stores would be a request of its own."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    folder = hub.root / "org" / "packed"
+    folder.mkdir(parents=True)
+    values = {"packed": np.zeros((64, 32), np.int32), "scale": np.ones((64, 1), np.float16)}
+    values["shape"] = np.array([64, 256])
+    path = folder / "model.safetensors"
+    save_file({f"q.weight_{name}": value for name, value in values.items()}, path)
+    assert sizer.load_checkpoint(path).count().total == 64 * 256
+
+    found = sizer.load_checkpoint("hub:org/packed")
+
+    assert (found.count().total, found.complete) == (0, False)
+    assert len(hub.requests(".safetensors")) == 1
+
+
+def test_of_many_files_few_beginnings_are_kept(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards(hub, tensors=3)
+    monkeypatch.setattr(repository, "MAX_KEPT", 500)
+    files = [f"hub:org/two/model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+
+    for file in (*files, files[0]):
+        assert sizer.load_checkpoint(file).count().total == 2 * 3 * 8 * 512
+
+    # Of the numbered set both are read each time, and none is kept.
+    assert len(hub.requests("00001-of-00002.safetensors")) > 1
+
+
+def test_of_many_repositories_the_last_are_kept(hub: Hub) -> None:
+    names = [f"org/gpt{i}" for i in range(9)]
+    for name in names:
+        config(hub, name)
+
+    for name in (*names, names[8], names[0]):
+        assert sizer.load(f"hub:{name}").count().total == GPT2_TOTAL
+
+    listings = [r.path.split("/")[4] for r in hub.log if "/api/" in r.path]
+    assert listings == [name.partition("/")[2] for name in (*names, names[0])]
 
 
 def test_an_endless_file_is_left_behind_its_beginning(hub: Hub, sizer_cli: CLI) -> None:
@@ -401,6 +542,31 @@ def test_a_file_in_the_cache_is_read_from_there(hub: Hub, sizer_cli: CLI, tmp_pa
 
     assert sizer_cli("count", "hub:org/gpt", "-q")[:2] == (0, f"{GPT2_TOTAL}\n")
     assert [r.path for r in hub.log] == ["/api/models/org/gpt/revision/main?blobs=true"]
+
+
+def test_the_cache_knows_the_size_that_the_hub_does_not_say(hub: Hub, sizer_cli: CLI, tmp_path: Path) -> None:
+    config(hub)
+    cached(tmp_path)
+    hub.sizes = False
+
+    assert sizer_cli("count", "hub:org/gpt", "-q")[:2] == (0, f"{GPT2_TOTAL}\n")
+    assert len(hub.log) == 1
+
+
+def test_what_the_cache_has_lost_is_not_there(
+    hub: Hub, sizer_cli: CLI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = cached(tmp_path) / "snapshots" / COMMIT
+    (snapshot / "model.safetensors").symlink_to("../../blobs/none")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert sizer_cli("count", "hub:org/gpt", "-q")[:2] == (0, f"{GPT2_TOTAL}\n")
+    code, _, err = sizer_cli("count", "hub:org/gpt/model.safetensors")
+    assert (code, "no file of hub:org/gpt" in err) == (2, True)
+
+    (snapshot / "config.json").unlink()
+
+    code, _, err = sizer_cli("count", "hub:org/gpt")
+    assert (code, "HF_HUB_OFFLINE is set" in err) == (2, True)
 
 
 @pytest.mark.parametrize("why", ["offline", "unreachable"])

@@ -60,7 +60,7 @@ def bytes_with_scales(tensors: Tensors, tensor: StoredTensor) -> None:
     """Bytes: an int8 weight, or two of four bits; the shape of the scales says which."""
     scale = _claim(tensors, tensor.name)
     if scale is None or not tensor.shape:
-        tensors.unknown(tensor, f"a {tensor.dtype} tensor without scales beside it, kept out of the count")
+        tensors.unknown(tensor, f"a tensor of {tensor.dtype} without scales beside it, kept out of the count")
         return
     *rows, last = tensor.shape
     groups = scale.shape[-1] if scale.shape else 1
@@ -75,7 +75,7 @@ def bytes_with_scales(tensors: Tensors, tensor: StoredTensor) -> None:
         tensors.weight(tensor.name, tensor.shape, tensor.elements, "MXFP8", tensor)
     elif tensor.dtype == "int8":
         tensors.weight(tensor.name, tensor.shape, tensor.elements, "int8", tensor)
-    elif tensors.settings.method == "bitnet" and len(tensor.shape) == 2:
+    elif tensors.settings.word("quant_method") == "bitnet" and len(tensor.shape) == 2:
         shape = (4 * tensor.shape[0], tensor.shape[1])
         tensors.weight(tensor.name, shape, 4 * tensor.elements, "BitNet 2-bit", tensor)
     else:

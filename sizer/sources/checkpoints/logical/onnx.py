@@ -37,7 +37,7 @@ def initializers(tensors: Tensors) -> None:
             tensors.claim("constants", [name])
         elif tensor.dtype in _SMALL and not _is_zero_point(tensor):
             tensors.unknown(
-                tensor, f"an {tensor.dtype} initializer without a scale by its name, kept out of the count"
+                tensor, f"an initializer of {tensor.dtype} without a scale by its name, kept out of the count"
             )
 
 

@@ -10,7 +10,11 @@ from sizer.sources.checkpoints.stored import StoredTensor
 
 # Types whose elements are the weights, packed or not: those of ggml say so themselves.
 PLAIN_DTYPES = frozenset(
-    ["fp64", "fp32", "fp16", "bf16", "complex64", "complex128", "int64", "uint64", "bool"]
+    [
+        *("fp64", "fp32", "fp16", "bf16", "complex64", "complex128", "int64", "uint64", "bool"),
+        # PyTorch keeps the scales of these outside of the tensor.
+        *("qint8", "quint8", "qint32"),
+    ]
 ) | {name for name, block, _ in TYPES.values() if block > 1}
 
 # The ending of a name -> the module and the function that claims its tensors, or says no.
@@ -57,5 +61,5 @@ def of_dtype(tensors: Tensors, tensor: StoredTensor) -> None:
         blocks.bytes_with_scales(tensors, tensor)
     else:
         tensors.unknown(
-            tensor, f"an {tensor.dtype} tensor of no format that sizer knows, kept out of the count"
+            tensor, f"a tensor of {tensor.dtype} of no format that sizer knows, kept out of the count"
         )

@@ -14,23 +14,13 @@ class Settings:
     """What the files beside the weights say of quantization.
 
     `methods` are the objects found, outermost first: `quantization_config` of `config.json`, also one
-    nested in `text_config`; `hf_quant_config.json` of ModelOpt; older files of GPTQ and AWQ; MLX's
-    `quantization`.
+    nested in `text_config`; older files of GPTQ and AWQ; MLX's `quantization`.
     """
 
     def __init__(self) -> None:
         self.config: dict[str, Any] = {}
         self.methods: list[dict[str, Any]] = []
         self.remarks: list[str] = []
-
-    @property
-    def method(self) -> str:
-        """The name of the method, empty where none is said."""
-        for found in self.methods:
-            name = found.get("quant_method") or found.get("quant_algo")
-            if isinstance(name, str):
-                return name.lower()
-        return ""
 
     def number(self, *keys: str) -> int | None:
         """The first whole number under one of some keys."""
@@ -72,8 +62,5 @@ def settings_of(contents: Contents) -> Settings:
             settings = values.get(key)
             if isinstance(settings, dict):
                 found.methods.append(settings)
-    modelopt = file("hf_quant_config.json").get("quantization")
-    if isinstance(modelopt, dict):
-        found.methods.append(modelopt)
     found.methods += [settings for name in _FILES if (settings := file(name))]
     return found

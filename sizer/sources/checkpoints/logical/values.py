@@ -38,10 +38,8 @@ def bytes_of(contents: Contents, tensor: StoredTensor) -> bytes:
     """The bytes of a small tensor; none where its file is not at hand."""
     if tensor.offset is None or not 0 < tensor.bytes <= MOST:
         return b""
-    for file in contents.files:
-        if os.path.basename(file) == tensor.file:
-            try:
-                return small_value(file, tensor.offset, tensor.bytes)
-            except SizerError:
-                return b""
-    return b""
+    paths = {os.path.basename(file): file for file in contents.files}
+    try:
+        return small_value(paths[tensor.file], tensor.offset, tensor.bytes)
+    except SizerError:
+        return b""

@@ -33,12 +33,12 @@ HELPERS = (
 
 
 class Weight(Record):
-    """A logical weight: what the stored tensors `parts` stand for, of `params` elements.
+    """A logical weight: what the tensor `stored` stands for, of `params` elements.
 
     `kind` is "param" or "buffer"; `scheme` how it is packed, empty where it is stored as it is.
     """
 
-    __slots__ = ("component", "dtype", "kind", "name", "params", "parts", "scheme", "shape", "tied_to")
+    __slots__ = ("component", "dtype", "kind", "name", "params", "scheme", "shape", "stored", "tied_to")
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Weight(Record):
         params: int,
         dtype: str,
         scheme: str,
-        parts: tuple[StoredTensor, ...],
+        stored: StoredTensor,
         kind: str = "param",
         component: str = "",
         tied_to: str | None = None,
@@ -57,7 +57,7 @@ class Weight(Record):
         self.params = params
         self.dtype = dtype
         self.scheme = scheme
-        self.parts = parts
+        self.stored = stored
         self.kind = kind
         self.component = component
         self.tied_to = tied_to
@@ -121,7 +121,7 @@ class Logical:
         found = []
         for t in self.plain:
             component, kind = classify(t.name, t, self.is_gguf)
-            found.append(Weight(t.name, t.shape, t.elements, t.dtype, "", (t,), kind, component, t.tied_to))
+            found.append(Weight(t.name, t.shape, t.elements, t.dtype, "", t, kind, component, t.tied_to))
         return found + self.packed
 
 
@@ -133,8 +133,8 @@ class Tensors:
         # The last steps of all names: which helpers there are at all.
         self.endings: set[str] = set()
         self.claimed: dict[str, str] = {}
-        # Stored tensors that stand for weights: the weight under the first of its parts.
-        self.taken: dict[str, Weight | None] = {}
+        # The weights that stored tensors stand for.
+        self.taken: dict[str, Weight] = {}
         # What lies beside tensors of one last step, as `blocks.py` has found.
         self.beside: dict[str, list[tuple[str, str]]] = {}
         self.out = Logical(contents)
@@ -165,11 +165,10 @@ class Tensors:
                 self.claimed[name] = component
 
     def weight(
-        self, name: str, shape: tuple[int, ...], params: int, scheme: str, *parts: StoredTensor
+        self, name: str, shape: tuple[int, ...], params: int, scheme: str, tensor: StoredTensor
     ) -> None:
-        """Say that stored tensors stand for a weight."""
-        self.taken.update(dict.fromkeys(part.name for part in parts))
-        self.taken[parts[0].name] = Weight(name, shape, params, parts[0].dtype, scheme, parts)
+        """Say that a stored tensor stands for a weight."""
+        self.taken[tensor.name] = Weight(name, shape, params, tensor.dtype, scheme, tensor)
 
     def problem(self, what: str, name: str) -> None:
         """Say what is unclear of a tensor; the same of many is said once, with their number."""
@@ -259,9 +258,8 @@ def logical(contents: Contents) -> Logical:
         name = tensor.name
         if name in taken:
             weight = taken[name]
-            if weight is not None:
-                weight.component, weight.kind = classify(weight.name, tensor)
-                out.packed.append(weight)
+            weight.component, weight.kind = classify(weight.name, tensor)
+            out.packed.append(weight)
         elif name in claimed:
             out.helpers.append(Helper(tensor, claimed[name]))
         else:
