@@ -183,6 +183,10 @@ WRITTEN: list[tuple[str, str, dict[str, Any]]] = [
         {"use_sliding_window": True, "sliding_window": 64, "no_rope_layers": [1, 0] * 18},
     ),
     ("ultrabert", "UltrabertModel", {"num_hidden_layers": 4, "attention_windows": [None, 64, 64, None]}),
+    ("glm4_moe", "Glm4MoeForCausalLM", {"num_hidden_layers": 3, "first_k_dense_replace": 0}),
+    ("muse_spark_text", "MuseSparkTextModel", {"num_hidden_layers": 2, "mlp_layer_types": ["sparse"] * 2}),
+    ("qwen2_moe", "Qwen2MoeForCausalLM", {"num_hidden_layers": 3, "num_experts": 0}),
+    ("qwen3_moe", "Qwen3MoeForCausalLM", {"num_hidden_layers": 3, "mlp_only_layers": [0, 1, 2]}),
 ]
 
 

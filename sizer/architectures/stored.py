@@ -57,6 +57,5 @@ def _told(name: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> str:
 
 
 def _after(name: str, done: str) -> str:
-    if not name.startswith(done):
-        raise ValueError(f"{name} does not begin with {done}, where its layers stand")
+    assert name.startswith(done), f"{name} does not begin with {done}, where its layers stand"
     return name[len(done) :].lstrip(".")

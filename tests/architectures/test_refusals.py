@@ -118,6 +118,7 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("kimi_k25_own", None, {"vision_config": {"merge_kernel_size": 2}}, "is not a height and a width"),
     ("deepseek_ocr2", None, {"vision_config": {"sam_config": {"downsample_channels": 3}}}, "of two widths"),
     ("muse_spark_audio", None, {"depths": [1]}, "do not list as many stages"),
+    ("modernvbert", None, {"text_config": {"model_type": "bert"}}, "a bert is not known here"),
     ("dpr", "DPRPretrainedQuestionEncoder", {}, "no class named 'DPRPretrainedQuestionEncoder'"),
     ("splinter", None, {"architectures": ["SplinterForCausalLM"]}, "no class named 'SplinterForCausalLM'"),
     ("resnet", None, {"architectures": ["ResNetForMaskedLM"]}, "no class named 'ResNetForMaskedLM'"),
@@ -169,6 +170,23 @@ def test_a_pattern_of_letters_is_the_pattern_of_its_length() -> None:
 
     assert letters.count().total == number.count().total
     assert letters.kv_cache(1, 9000).bytes == number.kv_cache(1, 9000).bytes
+
+
+def test_one_number_of_experts_for_each_layer() -> None:
+    # tencent/Hunyuan-A13B-Instruct, config.json: "moe_topk": [8, 8, …].
+    config = {"model_type": "hunyuan_v1_moe", "num_hidden_layers": 2, "num_experts": 4}
+    listed, number = (sizer.load({**config, "num_experts_per_tok": k}).count() for k in ([2, 2], 2))
+
+    assert (listed.total, listed.active) == (number.total, number.active)
+    assert listed.active < listed.total
+
+
+def test_a_width_without_a_multiplier() -> None:
+    # transformers, Lfm2MLP: two thirds of the width, and no more where the multiplier is null.
+    said = {"intermediate_size": 3000, "block_auto_adjust_ff_dim": True, "block_ffn_dim_multiplier": None}
+    shapes = {t.name: t.shape for t in sizer.load({"model_type": "lfm2", **said}).tensors()}
+
+    assert shapes["model.layers.0.feed_forward.w1.weight"] == (2000, 2560)
 
 
 def test_either_one_width_or_one_a_layer() -> None:
