@@ -237,32 +237,21 @@ def experts_of(c: MoEConfig, experts: Axis, embed: Axis) -> Module:
             act=c.act,
             bias=bias,
         )
-    (*first, down), transposed = names.stacked, c.transposed_experts
+    *first, down = names.stacked
     width = ffn if len(first) == 2 else 2 * ffn
-    return Module(
-        "",
-        (
-            *(
-                leaf
-                for name in first
-                for leaf in stacked_matrix(name, experts, c.top_k, width, embed, transposed, c.expert_bias)
-            ),
-            gate_op(c.act, c.top_k * c.d_ff_expert),
-            *stacked_matrix(down, experts, c.top_k, embed, ffn, transposed, c.expert_bias),
-        ),
-        component="experts",
-    )
+    gates = [leaf for name in first for leaf in stacked_matrix(c, experts, name, width, embed)]
+    act = gate_op(c.act, c.top_k * c.d_ff_expert)
+    last = stacked_matrix(c, experts, down, embed, ffn)
+    return Module("", (*gates, act, *last), component="experts")
 
 
-def stacked_matrix(
-    name: str, experts: Axis, top_k: Dim, out: Axis, inp: Axis, transposed: bool, bias: bool
-) -> tuple[Param, ...]:
+def stacked_matrix(c: MoEConfig, experts: Axis, name: str, out: Axis, inp: Axis) -> tuple[Param, ...]:
     """One matrix of every expert in one tensor, `[E, out, in]` or `[E, in, out]`, with its biases."""
-    first, second = (inp, out) if transposed else (out, inp)
-    weight = stacked(name, experts, top_k, first, second)
-    if not bias:
+    first, second = (inp, out) if c.transposed_experts else (out, inp)
+    weight = stacked(name, experts, c.top_k, first, second)
+    if not c.expert_bias:
         return (weight,)
-    return (weight, Param(f"{name}_bias", (experts, out), active=top_k * out.size))
+    return (weight, Param(f"{name}_bias", (experts, out), active=c.top_k * out.size))
 
 
 def always_on(

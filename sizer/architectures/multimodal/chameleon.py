@@ -1,8 +1,8 @@
-"""Chameleon: a decoder over words and the tokens of images, and the VQ-VAE that makes those."""
+"""Chameleon: a decoder over words and the tokens of images, and the VQ-VAE that makes those; Janus's too."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import DecoderConfig, decoder
 from sizer.architectures.decoders.reading import dense, whole
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @configuration
 class VQVAEConfig(Config):
-    """Sizes and switches of Chameleon's VQ-VAE, of which only the encoder is there.
+    """Sizes and switches of the VQ-VAE. `n_out_channels`: colours that it writes, where it has a decoder.
 
     `multiples`: channels of each resolution, in multiples of `d_base`; `attending`: the resolutions
     whose blocks attend. `middle`: the blocks between attend.
@@ -36,6 +36,7 @@ class VQVAEConfig(Config):
     codebook_size: Dim
     n_blocks: Dim
     n_channels: Dim = 3
+    n_out_channels: Dim | None = None
     multiples: tuple[int, ...] = (1, 1, 2, 2, 4)
     attending: tuple[int, ...] = ()
     middle: bool = True
@@ -49,6 +50,7 @@ class VQVAEConfig(Config):
         "codebook_size": "Q",
         "n_blocks": "Nb",
         "n_channels": "Nc",
+        "n_out_channels": "No",
     }
     meanings = {
         "d_base": "channels of the first resolution",
@@ -58,6 +60,7 @@ class VQVAEConfig(Config):
         "codebook_size": "codes",
         "n_blocks": "blocks of a resolution",
         "n_channels": "colour channels",
+        "n_out_channels": "colour channels of the decoder",
     }
 
     def __post_init__(self) -> None:
@@ -74,10 +77,12 @@ class ChameleonConfig(DecoderConfig):
 
 
 def vqvae(c: VQVAEConfig) -> Module:
-    """The VQ-VAE, with the tensor names of `ChameleonVQVAE`.
+    """The VQ-VAE, with the tensor names of `ChameleonVQVAE` and `JanusVQVAE`.
 
-    Source: transformers `modeling_chameleon.py`.
+    Source: transformers `modeling_chameleon.py`, `modeling_janus.py`.
     """
+    # What reads images never writes them.
+    decoder = () if c.n_out_channels is None else (Module("decoder", _decoder(c), uses=0),)
     code, latent, one = Axis("code", c.d_code), Axis("latent", c.d_latent), Axis("one", 1)
     return Module(
         "",
@@ -85,8 +90,8 @@ def vqvae(c: VQVAEConfig) -> Module:
             Module("encoder", _encoder(c)),
             convolution("quant_conv", code, latent, one, one, component="other"),
             embedding("quantize.embedding", Axis("codes", c.codebook_size), code),
-            # What reads images never writes them.
             convolution("post_quant_conv", latent, code, one, one, component="other")._replace(uses=0),
+            *decoder,
         ),
         component="other",
     )
@@ -94,19 +99,31 @@ def vqvae(c: VQVAEConfig) -> Module:
 
 def _encoder(c: VQVAEConfig) -> Children:
     top = _channels(c, len(c.multiples) - 1)
-    attention = (Module("attn_1", _attention(top), component="attention"),) if c.middle else ()
-    middle = (
-        Module("block_1", resnet_block(top, top, None)),
-        *attention,
-        Module("block_2", resnet_block(top, top, None)),
-    )
     return (
         conv3x3("conv_in", Axis("channels", c.d_base), Axis("image", c.n_channels)),
         *(_down(c, level) for level in range(len(c.multiples))),
-        Module("mid", middle),
+        _middle(c, top),
         layer_norm("norm_out", top),
         conv3x3("conv_out", Axis("encoded", c.d_encoded), top),
     )
+
+
+def _decoder(c: VQVAEConfig) -> Children:
+    top, first = _channels(c, len(c.multiples) - 1), _channels(c, 0)
+    return (
+        conv3x3("conv_in", top, Axis("latent", c.d_latent)),
+        _middle(c, top),
+        *(_up(c, level) for level in reversed(range(len(c.multiples)))),
+        layer_norm("norm_out", first),
+        conv3x3("conv_out", Axis("image", c.n_out_channels), first),
+    )
+
+
+def _middle(c: VQVAEConfig, top: Axis) -> Module:
+    attention = (Module("attn_1", _attention(top), component="attention"),) if c.middle else ()
+    blocks = (Module(f"block_{i}", resnet_block(top, top, None)) for i in (1, 2))
+    first, second = blocks
+    return Module("mid", (first, *attention, second))
 
 
 def _channels(c: VQVAEConfig, level: int) -> Axis:
@@ -116,14 +133,26 @@ def _channels(c: VQVAEConfig, level: int) -> Axis:
 def _down(c: VQVAEConfig, level: int) -> Module:
     # The first resolution comes from the convolution over the image, of `d_base` channels.
     before, out = (1, *c.multiples)[level], _channels(c, level)
-    widens = before != c.multiples[level]
-    first = resnet_block(Axis("channels", before * c.d_base), out, None, shortcut=widens)
-    blocks = first_and_rest("block", first, resnet_block(out, out, None), c.n_blocks)
-    attention: Children = ()
-    if level in c.attending:
-        attention = (Module("attn", _attention(out), repeat=c.n_blocks, component="attention"),)
     halving = (conv3x3("downsample.conv", out, out),) if level < len(c.multiples) - 1 else ()
-    return Module(f"down.{level}", (blocks, *attention, *halving))
+    return Module(f"down.{level}", (*_blocks(c, level, before, c.n_blocks), *halving))
+
+
+def _up(c: VQVAEConfig, level: int) -> Module:
+    """A resolution of the decoder, which counts them from the lowest and has a block more in each."""
+    before, out = (*c.multiples, c.multiples[-1])[level + 1], _channels(c, level)
+    doubling = (conv3x3("upsample.conv", out, out),) if level > 0 else ()
+    blocks = _blocks(c, level, before, c.n_blocks + 1)
+    return Module(f"up.{len(c.multiples) - 1 - level}", (*blocks, *doubling))
+
+
+def _blocks(c: VQVAEConfig, level: int, before: int, count: Dim) -> Children:
+    """The blocks of a resolution; the first comes from `before` times `d_base` channels."""
+    out, widens = _channels(c, level), before != c.multiples[level]
+    first = resnet_block(Axis("channels", before * c.d_base), out, None, shortcut=widens)
+    blocks = first_and_rest("block", first, resnet_block(out, out, None), count)
+    if level not in c.attending:
+        return (blocks,)
+    return (blocks, Module("attn", _attention(out), repeat=count, component="attention"))
 
 
 def _attention(width: Axis) -> Children:
@@ -153,10 +182,16 @@ ARCHITECTURES = {
 
 
 def _vqvae(hf: HFConfig) -> Reading:
-    latent, multiples = whole(hf, "latent_channels"), tuple(hf["channel_multiplier"])
     plain, places = hf["attn_type"] == "vanilla", hf["attn_resolutions"] or ()
-    sides = (whole(hf, "resolution") // 2**level for level in range(len(multiples)))
-    given = {
+    sides = (whole(hf, "resolution") // 2**level for level in range(len(hf["channel_multiplier"])))
+    attending = tuple(level for level, side in enumerate(sides) if plain and side in places)
+    return Reading("chameleon_vqvae", vqvae_sizes(hf, attending=attending, middle=plain))
+
+
+def vqvae_sizes(hf: HFConfig, **given: Any) -> dict[str, Any]:
+    """The sizes of a VQ-VAE."""
+    latent = whole(hf, "latent_channels")
+    return {
         "task": "base",
         "d_base": hf["base_channels"],
         "d_latent": latent,
@@ -165,11 +200,9 @@ def _vqvae(hf: HFConfig) -> Reading:
         "codebook_size": hf["num_embeddings"],
         "n_blocks": hf["num_res_blocks"],
         "n_channels": hf["in_channels"],
-        "multiples": multiples,
-        "attending": tuple(level for level, side in enumerate(sides) if plain and side in places),
-        "middle": plain,
+        "multiples": tuple(hf["channel_multiplier"]),
+        **given,
     }
-    return Reading("chameleon_vqvae", given)
 
 
 def _chameleon(hf: HFConfig) -> Reading:
