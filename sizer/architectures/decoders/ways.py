@@ -58,12 +58,12 @@ def windowed_core(c: DecoderConfig) -> tuple[Module, ...]:
 
 
 def _core(c: DecoderConfig, d_rotary: Dim, window: Dim | None) -> tuple[Leaf, ...]:
-    ways, traits = c.ways, (*ROTARY, *c.ways.core)
+    traits = *ROTARY, *c.ways.core
     core, *state = attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=window, traits=traits)
     assert isinstance(core, Op)
     more = {"d_rotary": d_rotary} if "parted" in traits else {}
-    if ways.mask_window is not None:
-        more["mask_window"] = ways.mask_window
+    if c.window is None and c.ways.mask_window is not None:
+        more["mask_window"] = c.ways.mask_window
     return core._replace(sizes={**core.sizes, **more}), *state
 
 
