@@ -89,4 +89,5 @@ def feed_forward(run: Run, module: Module, path: str, x: Tensor) -> Tensor:
         value = run.call(first[1], path, x)
         run.tape.module = path
         hidden = ops.mul(run.tape, hidden, value)
-    return run.call(last, path, ops.to(run.tape, hidden, run.weight_dtype))
+    hidden = ops.to(run.tape, hidden, run.weight_dtype)
+    return run.call(last, path, hidden)
