@@ -91,8 +91,11 @@ class HFConfig(Mapping[str, Any]):
         return self[key]
 
     def per_layer(self, key: str, n_layers: int) -> list[Any] | None:
-        """A list with an entry for each layer, or `None`; one that is too short is an error."""
-        values = self.get(key)
+        """A list with an entry for each layer, or `None`, also where the class has no field for it.
+
+        One that is too short is an error.
+        """
+        values = self.get(key) if self.reads(key) else None
         if values is None:
             return None
         if not isinstance(values, list | tuple) or len(values) < n_layers:
@@ -106,6 +109,10 @@ class HFConfig(Mapping[str, Any]):
     def in_file(self, key: str, default: Any = None) -> Any:
         """The value of a key that the file itself has; the defaults of the model type do not count."""
         return self[key] if self.given(key) else default
+
+    def reads(self, key: str) -> bool:
+        """Whether the class has a field of that name; of a class that is not transformers', nobody knows."""
+        return not self._defaults or any(name in self._defaults for name in (key, *self._spellings(key)))
 
     def _spellings(self, key: str) -> Iterator[str]:
         """The other names of a key: the one that transformers maps it to, and what else it maps there."""

@@ -33,9 +33,12 @@ def moe_reading(
 
 
 def layer_kinds(hf: HFConfig, key: str, rule: Callable[[int], str]) -> list[str]:
-    """A list of the file, one word for each layer, or what the rule of its model type gives."""
+    """A list of the file, one word for each layer, or what the rule of its model type gives.
+
+    Without a field for it the class goes by the rule, whatever the file says.
+    """
     n_layers = hf["num_hidden_layers"]
-    given = list(hf[key] or ()) if key in hf else []
+    given = list(hf[key] or ()) if hf.reads(key) and key in hf else []
     return given[:n_layers] or [rule(i) for i in range(n_layers)]
 
 
