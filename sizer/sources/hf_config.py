@@ -91,11 +91,8 @@ class HFConfig(Mapping[str, Any]):
         return self[key]
 
     def per_layer(self, key: str, n_layers: int) -> list[Any] | None:
-        """A list with an entry for each layer, or `None`, also where the class has no field for it.
-
-        One that is too short is an error.
-        """
-        values = self.get(key) if self.reads(key) else None
+        """A list with an entry for each layer, or `None`; one that is too short is an error."""
+        values = self.get(key)
         if values is None:
             return None
         if not isinstance(values, list | tuple) or len(values) < n_layers:
@@ -147,9 +144,9 @@ class HFConfig(Mapping[str, Any]):
 
     @property
     def stray_class(self) -> bool:
-        """Whether the class is another model type's; transformers goes by the type of the file then."""
-        known_elsewhere = bool(model_type_of_class(self.cls)) and not is_class_of(self.cls, self._record)
-        return known_elsewhere and not self.own_class
+        """Whether the class is none of the model type's; transformers goes by the type of the file then."""
+        known = bool(model_type_of_class(self.cls) or ending_of(self.cls))
+        return known and not is_class_of(self.cls, self._record) and not self.own_class
 
     @property
     def n_labels(self) -> int:

@@ -91,13 +91,14 @@ def test_a_preset_that_is_no_type_of_transformers_has_no_classes() -> None:
         sizer.load("palm-8b", cls="BertModel")
 
 
-def test_a_file_goes_by_its_type_as_transformers_does_where_it_names_a_class_of_another() -> None:
+@pytest.mark.parametrize("cls", ["BertModel", "OurModel"])
+def test_a_file_goes_by_its_type_as_transformers_does_where_it_names_a_class_of_another(cls: str) -> None:
     """`AutoModel` looks `model_type` up and never reads `architectures`."""
-    named = sizer.load({"model_type": "llama", "architectures": ["BertModel"], **SMALL})
+    named = sizer.load({"model_type": "llama", "architectures": [cls], **SMALL})
     plain = sizer.load({"model_type": "llama", "architectures": ["LlamaModel"], **SMALL})
 
     assert named.count().total == plain.count().total
-    assert any("names BertModel, which is no class of llama" in line for line in named.assumptions)
+    assert any(f"names {cls}, which is no class of llama" in line for line in named.assumptions)
 
 
 def test_a_file_whose_class_says_a_task_that_its_type_has_not_is_refused() -> None:
