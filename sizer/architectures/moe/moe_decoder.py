@@ -9,6 +9,7 @@ from __future__ import annotations
 from sizer.architectures.decoders.decoder import (
     DecoderConfig,
     attention,
+    fused_gated_mlp,
     norm,
     norms_named,
     rotary_buffers,
@@ -261,16 +262,8 @@ def always_on(
     if len(parts) == 3:
         gate, up, down = parts
         return gated_mlp(name, ffn, embed, bias=bias, act=act, names=(gate, up, down), component="experts")
-    gate_up, down = parts
-    return Module(
-        name,
-        (
-            linear(gate_up, 2 * ffn, embed, bias=bias),
-            gate_op(act, ffn.size),
-            linear(down, embed, ffn, bias=bias),
-        ),
-        component="experts",
-    )
+    fused = fused_gated_mlp(name, ffn, embed, bias=bias, act=act, names=parts)
+    return fused._replace(component="experts")
 
 
 def rotaries(c: MoEConfig) -> tuple[Module, ...]:
