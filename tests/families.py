@@ -9,21 +9,22 @@ from sizer.model import Model
 
 # Architectures whose name is that of a model type.
 _SAME = """
-albert altclip apertus arctic aria bamba bart bert biogpt bitnet blip bloom blt bros chatglm
-codegen convbert convnext cpmant ctrl dbrx deberta deepseek_v3 deepseek_v4 detr diffllama
+albert altclip apertus arctic aria bamba bart bert biogpt bitnet blip bloom blt bros chameleon
+chatglm codegen convbert convnext cpmant ctrl dbrx deberta deepseek_v3 deepseek_v4 detr diffllama
 distilbert doge dory dpr emu3_vqgan eurobert exaone falcon fnet funnel fuyu gemma3
 gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo
 gpt_neox gpt_neox_japanese gptj granite_speech granite_speech_encoder gte hrm_text hunyuan_vl
-hy_v4 ibert idefics2 jamba jetmoe jina_bert kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3
-lfm2 lilt llama llava llava_next longcat_flash longformer luke mamba mamba2 mimo mimo_v2_flash
-minimax minimax_m3_vl mistral3 mlcd mobilebert mobilenet_v1 modernbert modernvbert molmo moshi
-mpnet mpt muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own
+hy_v4 ibert idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
+kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 lfm2 lilt llama llava llava_next
+longcat_flash longformer luke mamba mamba2 mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd
+mobilebert mobilenet_v1 modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet
+mpt muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own
 olmo_hybrid omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver
-phi4_multimodal pix2struct pixtral poolformer prophetnet qwen3_next recurrent_gemma reformer
-regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe segformer
-sew speech_to_text splinter squeezebert swin t5 t5gemma tapas timesformer ultravbert vibevoice_asr
-video_llava vilt visual_bert vit voxtral_realtime voxtral_realtime_text wav2vec2 whisper xglm xlm
-xlnet xlstm xmod yolos yuan zamba zamba2 zaya
+phi4_multimodal pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma
+reformer regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe
+segformer sew speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer
+ultravbert vibevoice_asr video_llava vilt visual_bert vit voxtral_realtime voxtral_realtime_text
+wav2vec2 whisper xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
 """
 # An architecture, and a model type whose defaults build one.
 FAMILIES = {
@@ -33,6 +34,7 @@ FAMILIES = {
     "audio_text": "audioflamingo3",
     "blip_2": "blip-2",
     "blip_2_vision": "blip_2_vision_model",
+    "chameleon_vqvae": "chameleon_vqgan",
     "clip_text": "clip_text_model",
     "clip_vision": "clip_vision_model",
     "contrastive": "clip",
@@ -45,18 +47,25 @@ FAMILIES = {
     "dots3_audio": "dots3_note_audio_encoder",
     "dots3_vision": "dots3_note_vision_encoder",
     "efficient_bert": "mra",
+    "ernie_vision": "ernie4_5_vl_moe_vision",
+    "ernie_vl": "ernie4_5_vl_moe",
     "florence": "florence2",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
     "gemma4_multimodal": "gemma4",
+    "glm5_next": "glm5_next_text",
     "glm_vision": "glm4v_moe_vision",
     "grok": "grok-1",
     "hunyuan_vision": "hunyuan_vl_vision",
+    "hy_v4_vision": "hy_v4_vl_vision",
     "hyperclovax_vision": "hyperclovax_vision_v2",
     "inkling": "inkling_text",
     "inkling2": "inkling2_loop_text",
+    "inkling2_multimodal": "inkling2",
+    "inkling_multimodal": "inkling_mm_model",
     "joined_after_norm": "cosmos3_edge",
     "kosmos": "kosmos-2",
+    "late_interaction": "colpali",
     "latent_decoder": "minicpm3",
     "lfm_vision": "lfm3_vl_vision",
     "llama4_vision": "llama4_vision_model",
@@ -65,6 +74,7 @@ FAMILIES = {
     "minicpm_vision": "minicpm_ocr_vision",
     "minimax_m3_text": "minimax_m3_vl_text",
     "minimax_m3_vision": "minimax_m3_vl_vision",
+    "mistral_large4": "mistral_large4_text",
     "mixformer": "mixformer-sequential",
     "mllama_text": "mllama",
     "mllama_vision": "mllama_vision_model",
@@ -74,6 +84,7 @@ FAMILIES = {
     "muse_audio": "muse_spark_audio",
     "muse_vision": "muse_glimmer_vision",
     "nemo_encoder": "nemotron3_5_transcribe_asr_audio",
+    "nemotron_omni": "nemotron_h_omni",
     "nllb_moe": "nllb-moe",
     "omni_audio_encoder": "qwen2_5_omni_audio_encoder",
     "openai_gpt": "openai-gpt",
@@ -89,15 +100,16 @@ FAMILIES = {
     "rows_vision": "kosmos_2_5_vision_model",
     "sam_vision": "got_ocr2_vision",
     "seamless": "seamless_m4t",
+    "step3_vision": "step3p5_vision",
     "vibevoice_tokenizer": "vibevoice_acoustic_tokenizer_encoder",
     "whisper_encoder": "audioflamingo3_encoder",
 }
 # Parts that stand inside others alone, architectures of presets, and types whose own defaults
 # describe no model.
 _WITHOUT_A_TYPE = """
-alt_text conformer dots3_note emu3 encoder_decoder esm gpt_from_scratch granite_vision hifi_gan
-llama4 minicpm_moe mllama palm qwen4_exp seamless_speech seamless_units shieldgemma2 tool_decoder
-torchvision_resnet transformer
+alt_text conformer dots3_note emu3 encoder_decoder ernie_vl_text esm gpt_from_scratch
+granite_vision hifi_gan llama4 minicpm_moe mllama palm qwen4_exp seamless_speech seamless_units
+shieldgemma2 tool_decoder torchvision_resnet transformer
 """
 WITHOUT_A_TYPE = frozenset(_WITHOUT_A_TYPE.split())
 

@@ -129,7 +129,7 @@ BIASES_TOO = {"bert", "roc_bert", "roformer", "xmod"}
 # Tables that are one where they are tied: none; three, with those of an encoder and a decoder.
 TABLES = {"musicgen": 0, "nemo_speechlm": 0, "rembert": 0, "florence": 3}
 # Its head has sizes of its own in the configuration.
-OWN_HEAD = {"ovis2"}
+OWN_HEAD = {"inkling2_multimodal", "ovis2"}
 
 
 @every_family

@@ -309,7 +309,7 @@ def test_a_hundred_that_are_slow_do_not_hold_up_the_next(server: Server) -> None
 
 
 def test_those_that_say_nothing_make_room(start: Callable[..., Server]) -> None:
-    server = start("--connections", "20", "--no-access-log")
+    server = start("--connections", "20", "--deadline", "60", "--no-access-log")
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(50)]
     slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(50)]
     try:
@@ -317,7 +317,8 @@ def test_those_that_say_nothing_make_room(start: Callable[..., Server]) -> None:
             each.sendall(HALF)
         for depth in range(1, 30):
             # A connection of its own, and an answer that is worked out.
-            assert httpx.get(f"{server.base}/v1/count?model=gpt2-small&depth={depth}").status_code == 200
+            answer = httpx.get(f"{server.base}/v1/count?model=gpt2-small&depth={depth}", timeout=60)
+            assert answer.status_code == 200, answer.text
     finally:
         for each in silent + slow:
             each.close()

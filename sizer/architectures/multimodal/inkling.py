@@ -68,7 +68,7 @@ class InklingAudioConfig(Config):
     d_out: Dim
     task: str = "base"
 
-    letters = {"n_mels": "Nm", "n_levels": "Nl", "d_out": "Do"}
+    letters = {"n_mels": "Nm", "n_levels": "Nv", "d_out": "Do"}
     meanings = {
         "n_mels": "mel bins of a frame",
         "n_levels": "levels of a bin",
