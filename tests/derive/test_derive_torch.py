@@ -159,7 +159,7 @@ def test_what_cannot_be_derived_says_so_in_a_line(
     assert len(err) < 400
 
 
-# Where the time is over while hypothesis counts what is thrown away, Python drops the error, and it comes again.
+# An error raised while hypothesis counts what is thrown away is dropped, and comes again a moment later.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", ["Endless", "Hungry"])
 def test_a_build_without_an_end(sizer_cli: Run, name: str) -> None:
