@@ -88,6 +88,10 @@ class PerLayer(Record):
         self.values = values
         self.letter = letter
 
+    def __repr__(self) -> str:
+        # In a message it is the list that somebody wrote.
+        return repr(list(self.values))
+
     def __len__(self) -> int:
         return len(self.values)
 

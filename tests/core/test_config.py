@@ -25,6 +25,7 @@ from sizer.errors import InvalidConfig
         (-3, "size = -3 is negative; it must be at least 1"),
         (True, "size = True is not a whole number"),
         (1.0, "size = 1.0 is not a whole number"),
+        (PerLayer((1, None)), "size = [1, None] is not a whole number"),
         ("3", "size = '3' is not a whole number"),
         (MAX_SIZE + 1, "size is beyond 1,000,000,000,000,000"),
         (np.array([1, 0]), "an array of sizes must hold positive integers"),
