@@ -25,6 +25,7 @@ class Request:
         self.token = handler.headers.get("authorization", "")
         self.range = handler.headers.get("range", "")
         self.sent = 0
+        self.over = threading.Event()
 
     @property
     def span(self) -> tuple[int, int]:
@@ -61,6 +62,8 @@ class Hub:
                     Answer(hub, self, request).send()
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
+                finally:
+                    request.over.set()
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -84,7 +87,8 @@ class Hub:
 
     def requests(self, ending: str) -> list[Request]:
         """The requests of files whose name ends so, redirects aside."""
-        return [r for r in self.log if r.path.endswith(ending) and r.sent]
+        # Whoever asked has its answer a moment before what was sent is noted.
+        return [r for r in self.log if r.path.endswith(ending) and r.over.wait(5) and r.sent]
 
 
 class Answer:
