@@ -134,9 +134,8 @@ def main() -> int:
         if (took := time.process_time() - clock) > 5:
             print(f"{given.what} {seed}: {took:.0f} s", flush=True)
     print(f"{count:,} of {given.what}, from {given.seed}: {found:,} finds")
-    if server is not None:
-        server.close()
-    return int(found > 0)
+    stopped = server is None or server.stop() == 0
+    return int(found > 0 or not stopped)
 
 
 if __name__ == "__main__":
