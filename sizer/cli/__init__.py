@@ -76,7 +76,9 @@ class Commands(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click, with the nearest command for a name it does not know."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name.startswith("-"):
+            raise click.NoSuchOption(name, ctx=ctx)
+        if name not in COMMANDS:
             from sizer.cli.mistakes import no_command
 
             raise no_command(name, COMMANDS)
