@@ -198,16 +198,21 @@ def sparse_mlp(c: MoEConfig, embed: Axis) -> Module:
     router = linear(names.router, experts, embed, bias=c.router_bias, component="router")
     choice = Op("choice", "choice", {"top_k": c.top_k}, traits=c.routing)
     router = router._replace(children=(*router.children, choice))
-    shared: tuple[Module, ...] = ()
-    if c.d_ff_shared is not None:
-        ffn = Axis("ffn", c.d_ff_shared)
-        shared = (always_on(names.shared, names.shared_parts, ffn, embed, bias=c.mlp_bias, act=c.act),)
+    shared = shared_experts(c, embed)
     if c.shared_gate:
         gate = linear(names.shared_gate, Axis("one", 1), embed, component="router")
         shared = (*shared, gate)
     parts = (router, *correction(c, experts), experts_of(c, experts, embed), *shared)
     plain = c.correction is None and names.stacked is None and not (c.shared_gate or c.expert_bias)
     return Module("", parts, flow="experts" if plain else "")
+
+
+def shared_experts(c: MoEConfig, embed: Axis) -> tuple[Module, ...]:
+    """The experts that every token visits, as one MLP, where there are any."""
+    if c.d_ff_shared is None:
+        return ()
+    names, ffn = c.names, Axis("ffn", c.d_ff_shared)
+    return (always_on(names.shared, names.shared_parts, ffn, embed, bias=c.mlp_bias, act=c.act),)
 
 
 def correction(c: MoEConfig, experts: Axis) -> tuple[Leaf, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.moe.moe_decoder import MoEConfig, always_on, moe_decoder
+from sizer.architectures.moe.moe_decoder import MoEConfig, moe_decoder, shared_experts
 from sizer.architectures.moe.reading import moe_reading, sparse_layers
 from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.multimodal.pixtral import PixtralConfig
 from sizer.architectures.multimodal.qwen_vision import QWEN2
-from sizer.architectures.multimodal.tower import TowerConfig, blocks, norm, rotary
+from sizer.architectures.multimodal.tower import blocks, norm, rotary
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
@@ -41,18 +42,8 @@ class ErnieTextConfig(MoEConfig):
 
 
 @configuration
-class ErnieVisionConfig(TowerConfig):
+class ErnieVisionConfig(PixtralConfig):
     """Sizes of the tower."""
-
-    patch_size: Dim
-    n_channels: Dim = 3
-
-    letters = {**TowerConfig.letters, "patch_size": "p", "n_channels": "Nc"}
-    meanings = {
-        **TowerConfig.meanings,
-        "patch_size": "side of a patch",
-        "n_channels": "colour channels",
-    }
 
 
 def ernie_vl_text(c: ErnieTextConfig) -> Module:
@@ -61,12 +52,8 @@ def ernie_vl_text(c: ErnieTextConfig) -> Module:
     Source: transformers `modeling_ernie4_5_vl_moe.py`. Active is what a word visits.
     """
     embed = Axis("embed", c.d_model)
-    shared: tuple[Module, ...] = ()
-    if c.d_ff_shared is not None:
-        ffn, names = Axis("ffn", c.d_ff_shared), c.names
-        shared = (always_on(names.shared, names.shared_parts, ffn, embed, bias=c.mlp_bias, act=c.act),)
     inner = _stored_experts(c, embed) if c.layout == "checkpoint" else _experts_in_memory(c, embed)
-    return moe_decoder(c, experts=Module("", (*inner, *shared)))
+    return moe_decoder(c, experts=Module("", (*inner, *shared_experts(c, embed))))
 
 
 def _experts_in_memory(c: ErnieTextConfig, embed: Axis) -> tuple[Module, ...]:
