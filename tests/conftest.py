@@ -42,6 +42,11 @@ _PATHS = (str(ROOT / "tests" / "offline"), os.environ.get("PYTHONPATH", ""))
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _PATHS if path)
 
 
+def unwatched() -> dict[str, str]:
+    """The environment of a program whose time and memory are bounded: as a person's, without coverage.py."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     real = socket.socket.connect

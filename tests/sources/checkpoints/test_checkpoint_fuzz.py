@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import resource
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, unwatched
 from hypothesis import given
 from hypothesis import strategies as st
 from making import gguf, header, raw, sharded
@@ -334,9 +333,7 @@ def test_big_and_hostile_files_stay_within_bounds(tmp_path: Path, name: str) -> 
         _sparse(tmp_path / name, *BIG[name])
     else:
         (tmp_path / name).write_bytes(LONG[name]())
-    # As a person runs it, and not slowly under coverage.py.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    environment["PYTHONPATH"] = str(ROOT)
+    environment = {**unwatched(), "PYTHONPATH": str(ROOT)}
 
     def bounded() -> None:
         # Processor time, since the machine may be busy; the bound for people is a second of it.

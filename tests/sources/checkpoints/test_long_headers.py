@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import unwatched
 from making import raw
 
 import sizer
@@ -175,9 +175,7 @@ def test_the_longest_headers_take_200_megabytes_at_most(tmp_path: Path, kind: st
         "import subprocess, sys; raise SystemExit(subprocess.run([sys.executable, *sys.argv[1:]]).returncode)"
     )
     command = [sys.executable, "-c", start, "-c", program, str(path)]
-    # Without the memory of coverage.py.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    done = subprocess.run(command, capture_output=True, check=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, check=True, text=True, env=unwatched())
     total, kib = done.stdout.split()
 
     assert int(total) == count * (4 if kind == "packed" else 2)
