@@ -8,7 +8,7 @@ from sizer.core.poly import Poly
 from sizer.measures.closed_forms import ClosedForms
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
-from sizer.report.formula import NOTATIONS, spelled, written
+from sizer.report.formula import FOREIGN, spelled, written
 from sizer.report.report import Report, Table, View
 
 
@@ -24,7 +24,7 @@ def report(model: Model, found: ClosedForms, *, unit: str, notation: str = "text
     label = "exact" if found.exact else "estimate"
 
     def view() -> View:
-        if notation in NOTATIONS[2:]:
+        if notation in FOREIGN:
             return View(below=[answer])
 
         def row(name: str, poly: Poly) -> tuple[str, str, str]:

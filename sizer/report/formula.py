@@ -13,7 +13,9 @@ from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
 from sizer.report.report import Report, Table, View
 
-NOTATIONS = ("text", "ascii", "latex", "mathml", "python")
+# For other programs, and not for a table.
+FOREIGN = ("latex", "mathml", "python")
+NOTATIONS = ("text", "ascii", *FOREIGN)
 
 
 def report(
@@ -37,7 +39,7 @@ def report(
     def shown(poly: Poly) -> str:
         return write(poly.subs(fixed) if fixed else poly)
 
-    if fixed or notation not in NOTATIONS[:2]:
+    if fixed or notation in FOREIGN:
         total = spelled(model, found.form.total.subs(fixed), values, notation)
     else:
         total = found.form.text(ascii_only=notation == "ascii")
@@ -56,7 +58,7 @@ def _view(
     values: dict[str, int],
     notation: str,
 ) -> View:
-    if notation not in NOTATIONS[:2]:
+    if notation in FOREIGN:
         return View(below=[total])
 
     def row(name: str, poly: Poly, text: str | None = None) -> tuple[str, str, str]:
@@ -114,7 +116,7 @@ def _derivative(
         "assumptions": model.assumptions,
         "sources": model.sources,
     }
-    if notation not in NOTATIONS[:2]:
+    if notation in FOREIGN:
         return Report(answer, lambda: document, lambda: View(below=[answer]))
     return Report(
         answer,

@@ -12,7 +12,7 @@ from sizer.measures.memory import training_formula
 from sizer.measures.step.simulate import Settings
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
-from sizer.report.formula import NOTATIONS, spelled
+from sizer.report.formula import FOREIGN, spelled
 from sizer.report.report import Report, View
 
 
@@ -58,7 +58,7 @@ def report(model: Model, measure: str, settings: Settings, *, notation: str = "t
         }
 
     def view() -> View:
-        if notation not in NOTATIONS[:2]:
+        if notation in FOREIGN:
             return View(below=[text])
         return View(
             above=[f"{model.name}  ({model.architecture})"],
