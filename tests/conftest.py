@@ -6,10 +6,10 @@ import os
 import socket
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from repository import ROOT
 
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -24,7 +24,6 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-ROOT = Path(__file__).parents[1]
 # What Python itself imports, and what tests of derivation import where torch is: no modules of tests.
 collect_ignore = ["offline", *(f"derive/{name}_modules.py" for name in ("odd", "stepping", "user"))]
 
@@ -40,11 +39,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # The same block as below for the processes that tests start.
 _PATHS = (str(ROOT / "tests" / "offline"), os.environ.get("PYTHONPATH", ""))
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _PATHS if path)
-
-
-def unwatched() -> dict[str, str]:
-    """The environment of a program whose time and memory are bounded: as a person's, without coverage.py."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -9,7 +9,7 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 import sizer
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

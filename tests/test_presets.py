@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 import sizer
 from sizer.architectures.registry import architecture

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
 SOURCES = sorted((ROOT / "sizer").rglob("*.py"))

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 from test_transformers_rows import name_of
 from test_transformers_rows import test_a_class_is_what_transformers_builds as is_as_built
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "transformers-drawn.jsonl.gz"
+FIXTURE = FIXTURES / "transformers-drawn.jsonl.gz"
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in gzip.decompress(FIXTURE.read_bytes()).decode().splitlines()
 ]

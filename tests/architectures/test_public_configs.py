@@ -8,14 +8,14 @@ bytes of the published index over those of an element; "meta": transformers 5.24
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 
 import sizer
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "public-configs.jsonl"
+FIXTURE = FIXTURES / "public-configs.jsonl"
 CONFIGS: dict[str, Any] = {
     row["name"]: row["config"] for row in map(json.loads, FIXTURE.read_text().splitlines())
 }

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 from test_transformers_rows import name_of
 from test_transformers_rows import test_a_class_is_what_transformers_builds as is_what_transformers_builds
 from test_transformers_rows import test_the_formula_with_numbers_is_the_count as formula_is_the_count
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "transformers-seeing.jsonl.gz"
+FIXTURE = FIXTURES / "transformers-seeing.jsonl.gz"
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in gzip.decompress(FIXTURE.read_bytes()).decode().splitlines()
 ]

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 from test_transformers_rows import KNOWN, name_of
 from test_transformers_rows import test_a_class_is_what_transformers_builds as is_as_built
 from test_transformers_rows import test_the_formula_with_numbers_is_the_count as has_its_formula

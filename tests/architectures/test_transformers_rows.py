@@ -10,11 +10,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from digests import digest_buffers, digest_shapes, digest_ties
+from repository import FIXTURES
 
 import sizer
 from sizer.architectures.registry import HF_MODULES
@@ -22,7 +22,7 @@ from sizer.core.walk import walk
 from sizer.measures.count import count
 from sizer.measures.tensors import Tensor
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "transformers.jsonl.gz"
+FIXTURE = FIXTURES / "transformers.jsonl.gz"
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in gzip.decompress(FIXTURE.read_bytes()).decode().splitlines()
 ]

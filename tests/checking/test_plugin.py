@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 FILE = '[[model]]\nname = "right"\npreset = "gpt2-small"\nparams = 124_439_808\n\n'
 WRONG = FILE + '[[model]]\nname = "wrong"\npreset = "gpt2-small"\nparams = 163_037_184\n'

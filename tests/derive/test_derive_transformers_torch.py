@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
-TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "derive_coverage.py"))
+TOOL = runpy.run_path(str(ROOT / "tools" / "derive_coverage.py"))
 # Types that have no formula, and what of the reason is said.
 NONE = {
     "blt": "accepts too few combinations of",

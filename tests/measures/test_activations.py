@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 
 import sizer
 from sizer.errors import SizerError
 from sizer.measures.activations import activations, activations_formula
 from sizer.measures.step.simulate import settings
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 CLASSES = {
     "bert": "BertForMaskedLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cache_models import QWEN3_4B, QWEN3_235B, gpt_oss, llama
-from conftest import ROOT
+from repository import ROOT
 
 import sizer
 from sizer.architectures.registry import HF_MODULES

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 
 import sizer
 from sizer.errors import SizerError
@@ -18,7 +19,6 @@ from sizer.measures.memory import training_formula
 from sizer.measures.published import published, zero3
 from sizer.measures.step.simulate import settings
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
 ROWS = [
     json.loads(line)

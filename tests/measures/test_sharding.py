@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 import sizer
 from sizer.measures.sharding import FRAMEWORKS

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from repository import ROOT
 
 from sizer.errors import SizerError
 from sizer.planning.hardware import accelerators, hardware, hardwares, key

@@ -12,14 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from repository import ROOT
 from service.browsing import Open, browser, visits
-
-ROOT = Path(__file__).parents[2]
 
 
 class Server:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from repository import FIXTURES
 
 import sizer
 from sizer.core.walk import walk
 from sizer.measures.count import count
 
-FOLDER = Path(__file__).parents[1] / "fixtures" / "configs"
+FOLDER = FIXTURES / "configs"
 CONFIGS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 TOTALS = {name: sizer.load(config).count().total for name, config in CONFIGS.items()}
 # Seconds; what takes longer is a hang.

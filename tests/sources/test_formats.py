@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 
 import sizer
 from sizer.core.walk import walk
 from sizer.loading import from_text
 from sizer.measures.count import count
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 LITGPT = [json.loads(line) for line in (FIXTURES / "litgpt.jsonl").read_text().splitlines()]
 
 GPT2 = {"n_layer": 12, "n_head": 12, "n_embd": 768}

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 
 import sizer
 from sizer.errors import InvalidConfig
 
-CONFIGS = Path(__file__).parents[2] / "fixtures" / "configs"
+CONFIGS = FIXTURES / "configs"
 
 # Bits a weight of Llama-3.1-8B, and whether with an importance matrix.
 # ggml-org/llama.cpp, tools/quantize/README.md, table of Llama-3.1-8B; the 16-bit row has fp32 norms.

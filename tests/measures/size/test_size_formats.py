@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import FIXTURES
 
 import sizer
 from sizer.measures.size.formats import parse
 from sizer.measures.size.stored import bytes_of
 
-CONFIGS = Path(__file__).parents[2] / "fixtures" / "configs"
+CONFIGS = FIXTURES / "configs"
 
 
 def parts(quant: str, m: int, k: int, dtype: str = "bf16") -> dict[str, tuple[tuple[int, ...], str]]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
 from making import Entry, raw, safetensors, sharded
+from repository import ROOT
 
 import sizer
 from sizer.sources.checkpoints import files

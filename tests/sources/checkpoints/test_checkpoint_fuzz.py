@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, unwatched
 from hypothesis import given
 from hypothesis import strategies as st
 from making import gguf, header, raw, sharded
+from repository import ROOT, unwatched
 
 import sizer
 from sizer.report import checkpoint as report

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import unwatched
 from making import raw
+from repository import unwatched
 
 import sizer
 from sizer.sources.checkpoints import safetensors
