@@ -16,8 +16,8 @@ from sizer.architectures.encoders.bert import (
     pooler,
     stack,
 )
-from sizer.architectures.multimodal.tower import Children, convolution
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, convolution
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear

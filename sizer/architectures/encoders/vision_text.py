@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import bare
 from sizer.architectures.encoders import eurobert, modernbert
 from sizer.architectures.encoders.eurobert import EuroBertConfig, ultrabert_fields
 from sizer.architectures.encoders.modernbert import ModernBertConfig, modernbert_fields
 from sizer.architectures.encoders.parts import label_head, with_heads
-from sizer.architectures.multimodal.model import bare
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, configuration

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.encoders.bert import BertConfig, embeddings, fields_of, layer, pooler, stack
 from sizer.architectures.encoders.heads import Children, with_head
-from sizer.architectures.multimodal.clip import ONE
-from sizer.architectures.multimodal.vit import VitConfig, vit_model
-from sizer.architectures.multimodal.vit_types import EARLY, read_vit
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.vision.clip import ONE
+from sizer.architectures.vision.vit import VitConfig, vit_model
+from sizer.architectures.vision.vit_types import EARLY, read_vit
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear

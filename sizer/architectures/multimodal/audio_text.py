@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import multimodal, reading
 from sizer.architectures.decoders.reading import positive
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
-from sizer.architectures.multimodal.model import multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide

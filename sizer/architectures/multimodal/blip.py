@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import bare
 from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.multimodal.blip_2 import NAMES
-from sizer.architectures.multimodal.clip import patches, vision_sizes
-from sizer.architectures.multimodal.model import bare
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.vision.clip import patches, vision_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import bare
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import VisionConfig, patches, vision_sizes
-from sizer.architectures.multimodal.model import bare
-from sizer.architectures.multimodal.tower import TowerNames, blocks, convolution, norms_named
 from sizer.architectures.parts import Part, part_of
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerNames, blocks, convolution, norms_named
+from sizer.architectures.vision.clip import VisionConfig, patches, vision_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sizer.architectures.multimodal.model import MultimodalConfig
-from sizer.architectures.multimodal.tower import Children
+from sizer.architectures.composite import MultimodalConfig
+from sizer.architectures.tower import Children
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import gate_op, layer_norm, linear, rms_norm

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import bare, task_of
 from sizer.architectures.decoders.decoder import DecoderConfig, decoder
 from sizer.architectures.decoders.reading import dense, whole
 from sizer.architectures.heads import with_parts
 from sizer.architectures.multimodal.emu3 import conv3x3, resnet_block
-from sizer.architectures.multimodal.model import bare, task_of
-from sizer.architectures.multimodal.tower import Children, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, first_and_rest, layer_norm

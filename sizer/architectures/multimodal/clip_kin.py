@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import bare
 from sizer.architectures.encoders.bert import BertConfig, bert
 from sizer.architectures.encoders.roberta import roberta_fields
-from sizer.architectures.multimodal.clip import (
+from sizer.architectures.multimodal.contrastive import (
+    ClipTextConfig,
+    ContrastiveConfig,
+    clip_text,
+    contrastive,
+)
+from sizer.architectures.multimodal.ovis2 import NAMES
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.stored import stored_names
+from sizer.architectures.tower import CLIP, Children
+from sizer.architectures.vision.clip import (
     ONE,
     VisionConfig,
     clip_vision,
@@ -15,17 +26,6 @@ from sizer.architectures.multimodal.clip import (
     vision_sizes,
     vision_tower,
 )
-from sizer.architectures.multimodal.contrastive import (
-    ClipTextConfig,
-    ContrastiveConfig,
-    clip_text,
-    contrastive,
-)
-from sizer.architectures.multimodal.model import bare
-from sizer.architectures.multimodal.ovis2 import NAMES
-from sizer.architectures.multimodal.tower import CLIP, Children
-from sizer.architectures.registry import Architecture, Reading
-from sizer.architectures.stored import stored_names
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, layer_norm, linear, rms_norm

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import bare
 from sizer.architectures.encoders.bert import fields_of
-from sizer.architectures.multimodal.clip import ONE, vision_sizes
-from sizer.architectures.multimodal.model import bare
-from sizer.architectures.multimodal.tower import TowerConfig, blocks
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerConfig, blocks
+from sizer.architectures.vision.clip import ONE, vision_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear

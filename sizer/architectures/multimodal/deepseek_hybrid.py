@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.image_text_types import DEEPSEEK
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
-from sizer.architectures.multimodal.sam import neck
-from sizer.architectures.multimodal.tower import convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import convolution
+from sizer.architectures.vision.sam import neck
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.moe.reading import moe_reading, sparse_layers
-from sizer.architectures.multimodal.clip import patches, vision_sizes
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
-from sizer.architectures.multimodal.sam import sam_reading
 from sizer.architectures.multimodal.texts import qwen2_vl_text
-from sizer.architectures.multimodal.tower import CLIP, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import CLIP, convolution
+from sizer.architectures.vision.clip import patches, vision_sizes
+from sizer.architectures.vision.sam import sam_reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.decoders.granite import granite
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import VisionConfig, patches, vision_sizes, vision_tower
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.vision.clip import VisionConfig, patches, vision_sizes, vision_tower
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.model import MultimodalConfig, language_model, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, language_model, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading, hf_reader
 from sizer.core.layers import linear
 from sizer.core.tree import Axis, Module

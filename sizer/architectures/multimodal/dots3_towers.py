@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import listed_layers, rotary_width, whole
-from sizer.architectures.multimodal.clip import vision_sizes
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import (
     LLAMA_LIKE,
     Children,
     TowerConfig,
@@ -18,7 +18,7 @@ from sizer.architectures.multimodal.tower import (
     norm,
     rotary,
 )
-from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.vision.clip import vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear, rms_norm, routed_experts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
-from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
+from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading, hf_reader
+from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, first_and_rest, layer_norm, linear

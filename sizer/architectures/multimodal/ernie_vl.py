@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.moe.moe_decoder import MoEConfig, moe_decoder, shared_experts
 from sizer.architectures.moe.reading import moe_reading, sparse_layers
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.multimodal.pixtral import PixtralConfig
 from sizer.architectures.multimodal.qwen_vision import QWEN2
-from sizer.architectures.multimodal.tower import blocks, norm, rotary
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import blocks, norm, rotary
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear, rms_norm, routed_experts

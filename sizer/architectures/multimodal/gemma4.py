@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import MultimodalConfig, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
-from sizer.architectures.multimodal.tower import Children
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import head_width, whole
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import (
     LLAMA_LIKE,
     Children,
     TowerConfig,
@@ -13,7 +14,6 @@ from sizer.architectures.multimodal.tower import (
     convolution,
     rotary,
 )
-from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, buffer, layer_norm, linear, rms_norm

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import bare
 from sizer.architectures.encoders.bert import BertConfig, embeddings, fields_of, layer, stack
-from sizer.architectures.multimodal.model import bare
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import patches
 from sizer.architectures.multimodal.qwen_vision import QWEN2_5, tower_sizes
-from sizer.architectures.multimodal.tower import TowerConfig, blocks, convolution, norm
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerConfig, blocks, convolution, norm
+from sizer.architectures.vision.clip import patches
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, gate_op, layer_norm, linear

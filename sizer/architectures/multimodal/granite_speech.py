@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, bare, multimodal, reading
-from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear

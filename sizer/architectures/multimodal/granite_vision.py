@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.decoders.granite import granite
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration

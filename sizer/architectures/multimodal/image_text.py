@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sizer.architectures.composite import multimodal
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
-from sizer.architectures.multimodal.model import multimodal
 from sizer.architectures.parts import inside
 from sizer.architectures.registry import Architecture
 from sizer.core.layers import layer_norm, linear, rms_norm

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import Places, bare, reading, text_of
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import Places, bare, reading, text_of
 from sizer.architectures.registry import Reading
 from sizer.errors import InvalidConfig, clip
 

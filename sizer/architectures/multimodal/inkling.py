@@ -8,8 +8,8 @@ from math import log
 from operator import mul
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.chameleon import vqvae_sizes
-from sizer.architectures.multimodal.clip import patches, vision_sizes
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, bare, multimodal, reading
-from sizer.architectures.multimodal.tower import CLIP
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import CLIP
+from sizer.architectures.vision.clip import patches, vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear

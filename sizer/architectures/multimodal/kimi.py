@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import Places, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
-from sizer.architectures.multimodal.clip import patch_side, side
-from sizer.architectures.multimodal.model import Places, multimodal, reading
-from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks, convolution, norm, rotary
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerConfig, TowerNames, blocks, convolution, norm, rotary
+from sizer.architectures.vision.clip import patch_side, side
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm

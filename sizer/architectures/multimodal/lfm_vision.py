@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import listed_layers, whole
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import (
     TowerConfig,
     TowerNames,
     attention,
@@ -14,7 +15,6 @@ from sizer.architectures.multimodal.tower import (
     feed_forward,
     rotary,
 )
-from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import gate_op, linear, rms_norm

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, bare
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import patches, vision_sizes
-from sizer.architectures.multimodal.model import MultimodalConfig, bare
-from sizer.architectures.multimodal.tower import LLAMA_LIKE, TowerConfig, blocks
 from sizer.architectures.parts import part_of
 from sizer.architectures.registry import Architecture, Reading, hf_reader
+from sizer.architectures.tower import LLAMA_LIKE, TowerConfig, blocks
+from sizer.architectures.vision.clip import patches, vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear

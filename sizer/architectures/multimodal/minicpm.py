@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.clip import VisionConfig, patches, side, vision_sizes, vision_tower
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
-from sizer.architectures.multimodal.tower import Children, attention
+from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, attention
+from sizer.architectures.vision.clip import VisionConfig, patches, side, vision_sizes, vision_tower
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, bare, multimodal, reading, task_of
 from sizer.architectures.decoders.reading import head_width, whole
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading, task_of
-from sizer.architectures.multimodal.tower import CLIP, TowerConfig, blocks, convolution, norm, rotary
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import CLIP, TowerConfig, blocks, convolution, norm, rotary
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward, rotary_buffers
 from sizer.architectures.decoders.reading import dense, listed_layers, rotary_width
 from sizer.architectures.heads import with_head
-from sizer.architectures.multimodal.clip import patches, vision_sizes
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
-from sizer.architectures.multimodal.tower import LLAMA_LIKE, TowerConfig, blocks, convolution
 from sizer.architectures.registry import Architecture, Reading, hf_reader
+from sizer.architectures.tower import LLAMA_LIKE, TowerConfig, blocks, convolution
+from sizer.architectures.vision.clip import patches, vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, rms_norm

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.decoders.decoder import DecoderConfig, decoder
 from sizer.architectures.decoders.decoder_names import LLAMA
 from sizer.architectures.decoders.reading import dense, whole
-from sizer.architectures.multimodal.clip import side, vision_sizes
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
-from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerConfig, TowerNames, blocks
+from sizer.architectures.vision.clip import side, vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, gate_op, linear

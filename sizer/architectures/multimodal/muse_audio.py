@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.multimodal.muse import read_muse
-from sizer.architectures.multimodal.tower import convolution
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear, mlp, rms_norm

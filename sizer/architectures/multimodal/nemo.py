@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, reading
-from sizer.architectures.multimodal.nemo_tower import upsampler
-from sizer.architectures.multimodal.tower import Children, convolution
+from sizer.architectures.audio.nemo_tower import upsampler
+from sizer.architectures.composite import MultimodalConfig, bare, reading
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, convolution
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear, renamed

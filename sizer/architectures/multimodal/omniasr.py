@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import MultimodalConfig, bare, multimodal, reading
-from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerConfig, TowerNames, blocks, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import VisionConfig, patches, vision_sizes, vision_tower
-from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
-from sizer.architectures.multimodal.tower import TowerNames
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerNames
+from sizer.architectures.vision.clip import VisionConfig, patches, vision_sizes, vision_tower
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear, rms_norm

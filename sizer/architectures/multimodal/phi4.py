@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import bare
 from sizer.architectures.decoders.decoder import DecoderConfig, decoder
 from sizer.architectures.decoders.phi import PHI3
 from sizer.architectures.decoders.reading import dense, every, rotary_width
-from sizer.architectures.multimodal.model import bare
-from sizer.architectures.multimodal.tower import Children
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear

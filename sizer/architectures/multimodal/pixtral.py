@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import head_width
-from sizer.architectures.multimodal.clip import vision_sizes
-from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks, convolution, norm, rotary
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerConfig, TowerNames, blocks, convolution, norm, rotary
+from sizer.architectures.vision.clip import vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.tree import Axis, Module

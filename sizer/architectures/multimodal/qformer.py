@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import listed_layers, whole
 from sizer.architectures.encoder_decoders.bart_layers import attention as qkv
-from sizer.architectures.multimodal.tower import Children
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear

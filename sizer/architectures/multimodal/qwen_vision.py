@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.decoder import rotary_buffers
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.tower import TowerConfig, TowerNames, blocks, convolution, norm
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import TowerConfig, TowerNames, blocks, convolution, norm
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.image_text_types import DIFFUSERS
-from sizer.architectures.multimodal.model import (
+from sizer.architectures.composite import (
     MultimodalConfig,
     Places,
     language_model,
@@ -13,6 +12,7 @@ from sizer.architectures.multimodal.model import (
     reading,
     text_of,
 )
+from sizer.architectures.multimodal.image_text_types import DIFFUSERS
 from sizer.architectures.registry import Architecture, Reading, hf_reader
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, bare, multimodal, reading
-from sizer.architectures.multimodal.tower import Children, TowerConfig, TowerNames, blocks
 from sizer.architectures.parts import part_of
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import stored_names
+from sizer.architectures.tower import Children, TowerConfig, TowerNames, blocks
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear, rms_norm

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.audio.hifi_gan import predictor, vocoder_fields
+from sizer.architectures.audio.seamless_speech import speech_fields
 from sizer.architectures.encoder_decoders.bart_layers import attention
-from sizer.architectures.multimodal.hifi_gan import predictor, vocoder_fields
-from sizer.architectures.multimodal.seamless_speech import speech_fields
-from sizer.architectures.multimodal.tower import Children, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear, mlp

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import VisionConfig, patches, vision_sizes, vision_tower
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, multimodal, reading
-from sizer.architectures.multimodal.tower import TowerNames, convolution
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import stored_names
+from sizer.architectures.tower import TowerNames, convolution
+from sizer.architectures.vision.clip import VisionConfig, patches, vision_sizes, vision_tower
 from sizer.core.layers import linear
 from sizer.core.tree import Axis, Module
 

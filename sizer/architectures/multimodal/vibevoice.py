@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.model import MultimodalConfig, Places, bare, multimodal, reading
-from sizer.architectures.multimodal.tower import Children, convolution
+from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear, mlp, rms_norm

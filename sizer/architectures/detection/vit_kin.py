@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import ONE, side
-from sizer.architectures.multimodal.detr import boxes
-from sizer.architectures.multimodal.tower import attention, blocks
-from sizer.architectures.multimodal.vit import VitConfig, vit_model
-from sizer.architectures.multimodal.vit_types import EARLY, read_vit
+from sizer.architectures.detection.detr import boxes
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import stored_names
+from sizer.architectures.tower import attention, blocks
+from sizer.architectures.vision.clip import ONE, side
+from sizer.architectures.vision.vit import VitConfig, vit_model
+from sizer.architectures.vision.vit_types import EARLY, read_vit
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import patches, side, vision_sizes
-from sizer.architectures.multimodal.vit import VIT, VIT_FILES
 from sizer.architectures.registry import Reading
+from sizer.architectures.vision.clip import patches, side, vision_sizes
+from sizer.architectures.vision.vit import VIT, VIT_FILES
 from sizer.errors import InvalidConfig, UnknownName, clip
 
 if TYPE_CHECKING:

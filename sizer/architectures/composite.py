@@ -1,7 +1,7 @@
 """A language model that also reads images or sound: towers, what joins them to the text, the text.
 
-The parts are whole architectures, each read by the reader of its own model type. A family in a
-file beside this one says what stands between them, and calls `multimodal`.
+The parts are whole architectures, each read by the reader of its own model type. A family in
+`multimodal/` says what stands between them, and calls `multimodal`.
 """
 
 from __future__ import annotations

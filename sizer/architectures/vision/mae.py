@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import ONE, patches
-from sizer.architectures.multimodal.tower import Children, TowerConfig, TowerNames, blocks
-from sizer.architectures.multimodal.vit import VitConfig, vit_model
-from sizer.architectures.multimodal.vit_types import EARLY, read_vit
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import stored_names
+from sizer.architectures.tower import Children, TowerConfig, TowerNames, blocks
+from sizer.architectures.vision.clip import ONE, patches
+from sizer.architectures.vision.vit import VitConfig, vit_model
+from sizer.architectures.vision.vit_types import EARLY, read_vit
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.multimodal.clip import patches, vision_sizes
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.stored import Rules, stored_names
+from sizer.architectures.tower import (
     Children,
     TowerConfig,
     TowerNames,
     blocks,
     convolution,
 )
-from sizer.architectures.registry import Architecture, Reading
-from sizer.architectures.stored import Rules, stored_names
+from sizer.architectures.vision.clip import patches, vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear

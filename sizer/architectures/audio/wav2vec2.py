@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture
+from sizer.architectures.tower import (
     Children,
     TowerConfig,
     TowerNames,
@@ -10,7 +11,6 @@ from sizer.architectures.multimodal.tower import (
     blocks,
     convolution,
 )
-from sizer.architectures.registry import Architecture
 from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import FIRST, embedding, layer_norm, linear

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import rotary_width, whole
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import (
     LLAMA_LIKE,
     WHISPER,
     Children,
@@ -15,7 +16,6 @@ from sizer.architectures.multimodal.tower import (
     norm,
     rotary,
 )
-from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, linear

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
-from sizer.architectures.multimodal.vit_types import task_of_vision
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, batch_norm, convolution
+from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import first_and_rest, layer_norm, linear

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import (
     CLIP,
     Children,
     TowerConfig,
@@ -14,7 +15,6 @@ from sizer.architectures.multimodal.tower import (
     norms_named,
     rotary,
 )
-from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear, mlp

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.decoders.decoder import fused_gated_mlp
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.tower import (
+from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import (
     LLAMA_LIKE,
     Children,
     TowerConfig,
     attention,
     convolution,
 )
-from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
-from sizer.architectures.multimodal.wav2vec2 import (
+from sizer.architectures.audio.wav2vec2 import (
     ONE,
     Wav2Vec2Config,
     adapter,
@@ -13,8 +12,9 @@ from sizer.architectures.multimodal.wav2vec2 import (
     positions,
     with_speech_head,
 )
-from sizer.architectures.multimodal.wav2vec2_types import wav2vec2_fields
+from sizer.architectures.audio.wav2vec2_types import wav2vec2_fields
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.multimodal.tower import Children, batch_norm, convolution
 from sizer.architectures.registry import Architecture
+from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp

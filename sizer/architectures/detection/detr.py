@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.composite import bare
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.model import bare
-from sizer.architectures.multimodal.tower import Children, convolution
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import Rules, stored_names
+from sizer.architectures.tower import Children, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear

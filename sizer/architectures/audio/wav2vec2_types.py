@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sizer.architectures.audio.wav2vec2 import NAMES
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.wav2vec2 import NAMES
 from sizer.architectures.registry import Reading
 from sizer.core.pattern import PerLayer
 from sizer.errors import InvalidConfig, UnknownName

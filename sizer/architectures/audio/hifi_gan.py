@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.tower import Children, convolution
 from sizer.architectures.registry import Architecture
+from sizer.architectures.tower import Children, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, layer_norm, linear

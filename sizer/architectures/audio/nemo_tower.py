@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import rotary_width, whole
-from sizer.architectures.multimodal.tower import CLIP, Children, TowerConfig, blocks, convolution, rotary
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import CLIP, Children, TowerConfig, blocks, convolution, rotary
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

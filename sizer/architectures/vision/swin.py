@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.clip import ONE, patch_side, patches, side
-from sizer.architectures.multimodal.tower import Children, convolution
-from sizer.architectures.multimodal.vit_types import task_of_vision
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, convolution
+from sizer.architectures.vision.clip import ONE, patch_side, patches, side
+from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, layer_norm, linear

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.multimodal.convolutional import normed
-from sizer.architectures.multimodal.tower import Children
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children
+from sizer.architectures.vision.convolutional import normed
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import first_and_rest, linear

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.tower import blocks
-from sizer.architectures.multimodal.wav2vec2 import (
+from sizer.architectures.audio.wav2vec2 import (
     Wav2Vec2Config,
     feature_layers,
     positions,
     with_speech_head,
 )
-from sizer.architectures.multimodal.wav2vec2_types import wav2vec2_fields
+from sizer.architectures.audio.wav2vec2_types import wav2vec2_fields
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import blocks
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.composite import MultimodalConfig, multimodal, reading
 from sizer.architectures.decoders.reading import listed_layers, whole
-from sizer.architectures.multimodal.clip import vision_sizes
-from sizer.architectures.multimodal.model import MultimodalConfig, multimodal, reading
-from sizer.architectures.multimodal.tower import Children, TowerConfig, TowerNames, blocks, convolution
 from sizer.architectures.registry import Architecture, Reading
+from sizer.architectures.tower import Children, TowerConfig, TowerNames, blocks, convolution
+from sizer.architectures.vision.clip import vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear

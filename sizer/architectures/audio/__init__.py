@@ -1,0 +1,1 @@
+"""Towers over sound: frames, waveforms and what is made of them."""

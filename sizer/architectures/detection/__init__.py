@@ -1,0 +1,1 @@
+"""Objects and their outlines in images."""

@@ -1,0 +1,1 @@
+"""Towers over images: convolutions, patches and windows."""
