@@ -23,6 +23,7 @@ COPIED = (
     "tools",
     "docs",
     "tests/conftest.py",
+    "tests/repository.py",
     "README.md",
     "README.zh-CN.md",
     "sizer.toml",
