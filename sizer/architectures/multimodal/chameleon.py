@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare, task_of
 from sizer.architectures.decoders.decoder import DecoderConfig, decoder
 from sizer.architectures.decoders.reading import dense, whole
 from sizer.architectures.heads import with_parts
-from sizer.architectures.multimodal.emu3 import conv3x3, resnet_block
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.architectures.vision.image_tokens import ImageTokensConfig, conv3x3, image_tokens, resnet_block
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, first_and_rest, layer_norm
 from sizer.core.tree import Axis, Module
@@ -22,49 +22,10 @@ if TYPE_CHECKING:
 
 
 @configuration
-class VQVAEConfig(Config):
-    """Sizes and switches of the VQ-VAE. `n_out_channels`: colours that it writes, where it has a decoder.
+class VQVAEConfig(ImageTokensConfig):
+    """Sizes of the VQ-VAE. `middle`: the blocks between its two halves attend."""
 
-    `multiples`: channels of each resolution, in multiples of `d_base`; `attending`: the resolutions
-    whose blocks attend. `middle`: the blocks between attend.
-    """
-
-    d_base: Dim
-    d_latent: Dim
-    d_encoded: Dim
-    d_code: Dim
-    codebook_size: Dim
-    n_blocks: Dim
-    n_channels: Dim = 3
-    n_out_channels: Dim | None = None
-    multiples: tuple[int, ...] = (1, 1, 2, 2, 4)
-    attending: tuple[int, ...] = ()
     middle: bool = True
-    task: str = "base"
-
-    letters = {
-        "d_base": "Cb",
-        "d_latent": "Cl",
-        "d_encoded": "Ce",
-        "d_code": "Cq",
-        "codebook_size": "Q",
-        "n_blocks": "Nb",
-        "n_channels": "Nc",
-        "n_out_channels": "No",
-    }
-    meanings = {
-        "d_base": "channels of the first resolution",
-        "d_latent": "channels of the latent",
-        "d_encoded": "channels that the encoder gives",
-        "d_code": "width of a code",
-        "codebook_size": "codes",
-        "n_blocks": "blocks of a resolution",
-        "n_channels": "colour channels",
-        "n_out_channels": "colour channels of the decoder",
-    }
-
-    def __post_init__(self) -> None:
-        check_sizes(self)
 
 
 @configuration
@@ -98,7 +59,7 @@ def vqvae(c: VQVAEConfig) -> Module:
 
 
 def _encoder(c: VQVAEConfig) -> Children:
-    top = _channels(c, len(c.multiples) - 1)
+    top = c.channels(len(c.multiples) - 1)
     return (
         conv3x3("conv_in", Axis("channels", c.d_base), Axis("image", c.n_channels)),
         *(_down(c, level) for level in range(len(c.multiples))),
@@ -109,7 +70,7 @@ def _encoder(c: VQVAEConfig) -> Children:
 
 
 def _decoder(c: VQVAEConfig) -> Children:
-    top, first = _channels(c, len(c.multiples) - 1), _channels(c, 0)
+    top, first = c.channels(len(c.multiples) - 1), c.channels(0)
     return (
         conv3x3("conv_in", top, Axis("latent", c.d_latent)),
         _middle(c, top),
@@ -126,20 +87,16 @@ def _middle(c: VQVAEConfig, top: Axis) -> Module:
     return Module("mid", (first, *attention, second))
 
 
-def _channels(c: VQVAEConfig, level: int) -> Axis:
-    return Axis("channels", c.multiples[level] * c.d_base)
-
-
 def _down(c: VQVAEConfig, level: int) -> Module:
     # The first resolution comes from the convolution over the image, of `d_base` channels.
-    before, out = (1, *c.multiples)[level], _channels(c, level)
+    before, out = (1, *c.multiples)[level], c.channels(level)
     halving = (conv3x3("downsample.conv", out, out),) if level < len(c.multiples) - 1 else ()
     return Module(f"down.{level}", (*_blocks(c, level, before, c.n_blocks), *halving))
 
 
 def _up(c: VQVAEConfig, level: int) -> Module:
     """A resolution of the decoder, which counts them from the lowest and has a block more in each."""
-    before, out = (*c.multiples, c.multiples[-1])[level + 1], _channels(c, level)
+    before, out = (*c.multiples, c.multiples[-1])[level + 1], c.channels(level)
     doubling = (conv3x3("upsample.conv", out, out),) if level > 0 else ()
     blocks = _blocks(c, level, before, c.n_blocks + 1)
     return Module(f"up.{len(c.multiples) - 1 - level}", (*blocks, *doubling))
@@ -147,7 +104,7 @@ def _up(c: VQVAEConfig, level: int) -> Module:
 
 def _blocks(c: VQVAEConfig, level: int, before: int, count: Dim) -> Children:
     """The blocks of a resolution; the first comes from `before` times `d_base` channels."""
-    out, widens = _channels(c, level), before != c.multiples[level]
+    out, widens = c.channels(level), before != c.multiples[level]
     first = resnet_block(Axis("channels", before * c.d_base), out, None, shortcut=widens)
     blocks = first_and_rest("block", first, resnet_block(out, out, None), count)
     if level not in c.attending:
@@ -185,24 +142,7 @@ def _vqvae(hf: HFConfig) -> Reading:
     plain, places = hf["attn_type"] == "vanilla", hf["attn_resolutions"] or ()
     sides = (whole(hf, "resolution") // 2**level for level in range(len(hf["channel_multiplier"])))
     attending = tuple(level for level, side in enumerate(sides) if plain and side in places)
-    return Reading("chameleon_vqvae", vqvae_sizes(hf, attending=attending, middle=plain))
-
-
-def vqvae_sizes(hf: HFConfig, **given: Any) -> dict[str, Any]:
-    """The sizes of a VQ-VAE."""
-    latent = whole(hf, "latent_channels")
-    return {
-        "task": "base",
-        "d_base": hf["base_channels"],
-        "d_latent": latent,
-        "d_encoded": 2 * latent if hf["double_latent"] else latent,
-        "d_code": hf["embed_dim"],
-        "codebook_size": hf["num_embeddings"],
-        "n_blocks": hf["num_res_blocks"],
-        "n_channels": hf["in_channels"],
-        "multiples": tuple(hf["channel_multiplier"]),
-        **given,
-    }
+    return Reading("chameleon_vqvae", image_tokens(hf, attending=attending, middle=plain))
 
 
 def _chameleon(hf: HFConfig) -> Reading:

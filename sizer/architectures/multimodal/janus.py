@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
-from sizer.architectures.multimodal.chameleon import vqvae_sizes
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import CLIP
 from sizer.architectures.vision.clip import patches, vision_sizes
+from sizer.architectures.vision.image_tokens import image_tokens
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear
@@ -111,7 +111,7 @@ def _vision(hf: HFConfig) -> Reading:
 def _vqvae(hf: HFConfig) -> Reading:
     """The blocks of the lowest resolution attend."""
     last = len(hf["channel_multiplier"]) - 1
-    sizes = vqvae_sizes(hf, attending=(last,), n_out_channels=hf["out_channels"])
+    sizes = image_tokens(hf, attending=(last,), n_out_channels=hf["out_channels"])
     return Reading("chameleon_vqvae", sizes)
 
 
