@@ -165,6 +165,12 @@ def language_model(hf: HFConfig, model_type: str) -> HFConfig:
     return hf.as_type(model_type) if hf["text_config"] is None else hf.nested("text_config", model_type)
 
 
+# Types whose whole takes over what the text says where it says no itself.
+TIED_BY_EITHER = frozenset(
+    ("glm4v", "glm4v_moe", "glm_ocr", "hunyuan_vl", "paddleocr_vl", "qwen2_5_vl", "qwen2_vl", "shieldgemma2")
+)
+
+
 def tied(hf: HFConfig, text: HFConfig) -> bool:
     """Whether the head is tied: as the whole says, from transformers 5 on.
 
@@ -173,6 +179,8 @@ def tied(hf: HFConfig, text: HFConfig) -> bool:
     """
     if "tie_word_embeddings" not in hf:
         return False
+    if hf.read_as in TIED_BY_EITHER:
+        return bool(hf["tie_word_embeddings"] or text.get("tie_word_embeddings", False))
     if hf.given("tie_word_embeddings") or hf.saved_by_transformers_5:
         return bool(hf["tie_word_embeddings"])
     early = str(hf.get("transformers_version", "")).startswith("4.")

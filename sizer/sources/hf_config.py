@@ -229,6 +229,12 @@ class HFConfig(Mapping[str, Any]):
         self.asked.update(self.values_in_file)
         return HFConfig(self.values_in_file, record_of(model_type), self.cls, self.name)
 
+    def having(self, **decided: Any) -> HFConfig:
+        """The same configuration, with values that the whole decides whatever the part says."""
+        found = HFConfig({**self.values_in_file, **decided}, self._record, self.cls, self.name)
+        found.asked, found.parts = self.asked, self.parts
+        return found
+
     def has_task(self, task: str) -> bool:
         """Whether the model type has a class for a task."""
         return bool(self._record.get("classes", {}).get(task))

@@ -90,13 +90,15 @@ ARCHITECTURES = {"aria": Architecture(AriaConfig, aria)}
 def _aria(hf: HFConfig) -> Reading:
     vision = hf.nested("vision_config")
     queries = hf["projector_patch_to_query_dict"] or QUERIES
+    # Files that transformers writes hold the largest as well, and that is what it goes by.
+    most = hf.in_file("max_value_projector_patch_to_query_dict") or max(queries.values())
     return reading(
         hf,
         "aria",
         vision=vision,
         d_vision=vision["hidden_size"],
         n_heads=vision["num_attention_heads"],
-        n_queries=max(queries.values()),
+        n_queries=most,
         files="whole_text",
     )
 

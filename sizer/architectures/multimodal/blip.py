@@ -84,7 +84,7 @@ def _blip(hf: HFConfig) -> Reading:
         n_token_types=None,
         pooler=base,
         id_buffers=("position_ids",),
-        tie_embeddings=bool(hf["tie_word_embeddings"]),
+        tie_embeddings=bool(hf["tie_word_embeddings"] or text["tie_word_embeddings"]),
         n_labels=2,
     )
     given = {

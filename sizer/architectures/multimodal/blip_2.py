@@ -86,9 +86,10 @@ ARCHITECTURES = {
 
 
 def _blip_2(hf: HFConfig) -> Reading:
-    text, qformer = hf.nested("text_config"), hf.nested("qformer_config")
+    text, vision = hf.nested("text_config"), hf.nested("vision_config")
+    qformer = hf.nested("qformer_config").having(encoder_hidden_size=vision["hidden_size"])
     given = {
-        "vision": bare(hf.nested("vision_config")),
+        "vision": bare(vision),
         "qformer": bare(qformer),
         "text": _text(hf, text),
         "d_model": text["hidden_size"],

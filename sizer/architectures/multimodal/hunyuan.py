@@ -147,7 +147,9 @@ def _read(hf: HFConfig, architecture: str, width: str) -> Reading:
 
 
 def _hunyuan_vl(hf: HFConfig) -> Reading:
-    return reading(hf, "hunyuan_vl", vision=hf.nested("vision_config"), stored=FILES)
+    width = hf.nested("text_config")["hidden_size"]
+    vision = hf.nested("vision_config").having(text_hidden_size=width)
+    return reading(hf, "hunyuan_vl", vision=vision, stored=FILES)
 
 
 def _hy_v4_vl(hf: HFConfig) -> Reading:

@@ -13,7 +13,7 @@ from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module, Op, Param
-from sizer.errors import InvalidConfig
+from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -125,6 +125,8 @@ def _convnext(hf: HFConfig, **own: Any) -> Reading:
     widths, depths = tuple(hf["hidden_sizes"] or WIDTHS), tuple(hf["depths"] or DEPTHS)
     if len(widths) != len(depths):
         raise InvalidConfig(f"hidden_sizes lists {len(widths)} stages and depths {len(depths)}")
+    if (stages := hf.get("num_stages", len(depths))) != len(depths):
+        raise InvalidConfig(f"num_stages = {clip(repr(stages))}, and depths lists {len(depths)} stages")
     given = {
         "task": task_of_vision(hf),
         "n_labels": hf.n_labels,

@@ -53,7 +53,8 @@ class VitConfig(TowerConfig):
     `mask_token`: a vector for masked patches, of which DINOv2's is a `flat_mask`. `absolute`: a table
     of positions, which nothing changes where they are `fixed_positions`. `n_distances`: relative
     positions, of each block ("own"), of all ("shared") or "both".
-    `file_names`: those of the blocks in files, where they differ; `stored`: what differs besides.
+    `file_names`: those of the blocks in files, where they differ; `stored`: what differs besides,
+    `renamed`: what does so in memory.
     `d_pooler`: width of a dense layer over the first token; `pooled_norm`: a norm over the mean.
     `prefix`: the name of the model below a classifier; `doubled`: that reads two vectors.
     """
@@ -78,6 +79,7 @@ class VitConfig(TowerConfig):
     post_norm: str = "layernorm"
     file_names: TowerNames | None = None
     stored: Rules = ()
+    renamed: Rules = ()
     d_pooler: Dim | None = None
     pooled_norm: bool = False
     prefix: str = "vit"
@@ -122,7 +124,7 @@ class VitConfig(TowerConfig):
 def vit(c: VitConfig) -> Module:
     """ViT (arXiv:2010.11929) and those like it. Source: transformers `modeling_vit.py` and its kin."""
     if c.layout != "checkpoint":
-        return _tree(c)
+        return stored_names(_tree(c), c.renamed)
     if c.file_names is not None:
         c = replace(c, module_names=c.file_names)
     return stored_names(_tree(c), c.stored)

@@ -152,6 +152,7 @@ def _beit(hf: HFConfig) -> Reading:
         module_names=(EARLY if data2vec else VIT)._replace(scales=scales),
         file_names=EARLY._replace(scales=scales),
         stored=BEIT_FILES,
+        renamed=BEIT_FILES if data2vec else (),
     )
 
 
