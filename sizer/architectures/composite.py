@@ -167,7 +167,10 @@ def language_model(hf: HFConfig, model_type: str) -> HFConfig:
 
 # Types whose whole takes over what the text says where it says no itself.
 TIED_BY_EITHER = frozenset(
-    ("glm4v", "glm4v_moe", "glm_ocr", "hunyuan_vl", "paddleocr_vl", "qwen2_5_vl", "qwen2_vl", "shieldgemma2")
+    [
+        *("glm4v", "glm4v_moe", "glm_ocr", "hunyuan_vl", "llava", "llava_next_video"),
+        *("llava_onevision", "minimax_m3_vl", "paddleocr_vl", "qwen2_5_vl", "qwen2_vl", "shieldgemma2"),
+    ]
 )
 
 

@@ -199,9 +199,10 @@ def indexer(c: Any, embed: Axis) -> tuple[Module, ...]:
 def rotary_part(hf: HFConfig, head: str = "qk_rope_head_dim", *, default: float | None = None) -> int:
     """The width over which transformers keeps rotary frequencies, those of `head`.
 
-    A configuration with a latent overwrites `head_dim` with its rotary part, whatever a file says.
+    A configuration with a latent overwrites `head_dim` with its rotary part, whatever a file says,
+    unless its class knows no such key: then the file's comes last.
     """
-    width: int = hf[head]
+    width: int = hf[head] if hf.reads("head_dim") else hf.in_file("head_dim", hf[head])
     rotary = rotary_width(hf, width, default=default)
     return width if rotary is None else rotary
 

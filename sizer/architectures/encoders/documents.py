@@ -22,7 +22,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear
 from sizer.core.tree import Axis, Module, Op, Param
-from sizer.errors import UnknownName
+from sizer.errors import InvalidConfig, UnknownName
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -232,6 +232,8 @@ def _bros(hf: HFConfig) -> Reading:
 def _lilt(hf: HFConfig) -> Reading:
     _base_only(hf)
     width, shrink = whole(hf, "hidden_size"), whole(hf, "channel_shrink_ratio")
+    if width % (whole(hf, "num_attention_heads") * shrink):
+        raise InvalidConfig(f"the heads of hidden_size = {width} do not shrink by {shrink} evenly")
     given = fields_of(
         hf,
         DocumentConfig,

@@ -45,8 +45,11 @@ def _sarvam_mla(hf: HFConfig) -> Reading:
 def _mistral4(hf: HFConfig) -> Reading:
     """Mistral 4: no bias balances the router, and positions turn a fraction of the whole head."""
     more: dict[str, Any] = {"task": "causal"} if hf.cls.endswith("ForCausalLM") else {}
-    d_head, d_rope = hf["qk_nope_head_dim"] + hf["qk_rope_head_dim"], hf["qk_rope_head_dim"]
-    more["d_rotary"] = rotary_width(hf, d_head, default=d_rope / d_head) or d_head
+    d_rope = hf["qk_rope_head_dim"]
+    d_head = hf["qk_nope_head_dim"] + d_rope
+    part = d_rope / d_head
+    d_head = hf.in_file("head_dim", d_head)
+    more["d_rotary"] = rotary_width(hf, d_head, default=part) or d_head
     return _read(hf, None, mlp_bias=False, router_bias=False, stacked=True, **more)
 
 

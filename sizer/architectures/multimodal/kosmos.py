@@ -25,7 +25,8 @@ class KosmosConfig(Config):
     """Sizes of the text, and of what it reads of the tower.
 
     `inner_norm`: a norm of what attention mixes. `segments`: words and patches have a vector of
-    their own. `wrapped`: the tower stands in a module of its own.
+    their own. `wrapped`: the tower stands in a module of its own. `crossed`: the blocks could attend
+    to another model as well, of which nothing here makes use.
     """
 
     vision: Part
@@ -41,6 +42,7 @@ class KosmosConfig(Config):
     inner_norm: bool = True
     segments: bool = False
     wrapped: bool = True
+    crossed: bool = False
     tie_embeddings: bool = True
     act: str = "gelu"
 
@@ -88,9 +90,14 @@ def _text(c: KosmosConfig, embed: Axis) -> Children:
         layer_norm("ffn_layernorm", ffn),
         linear("fc2", embed, ffn, bias=True),
     )
+    crossed = (
+        Module("encoder_attn", _attention(c, embed, cached=False), component="attention", uses=0),
+        layer_norm("encoder_attn_layer_norm", embed)._replace(uses=0),
+    )
     block = (
         layer_norm("self_attn_layer_norm", embed),
         Module("self_attn", (*_attention(c, embed), *norm), component="attention"),
+        *(crossed if c.crossed else ()),
         layer_norm("final_layer_norm", embed),
         Module("ffn", mlp, component="mlp"),
     )
@@ -132,6 +139,7 @@ def _kosmos(hf: HFConfig) -> Reading:
         "inner_norm": first,
         "segments": not first,
         "wrapped": first,
+        "crossed": first and bool(text["add_cross_attention"]),
         # The text ties its own head; the whole of KOSMOS-2 asks for it as well.
         "tie_embeddings": bool(text["tie_word_embeddings"] or (first and hf["tie_word_embeddings"])),
         "act": text["activation_function"],

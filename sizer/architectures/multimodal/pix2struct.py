@@ -157,7 +157,7 @@ def _pix2struct(hf: HFConfig) -> Reading:
         "d_ff": text["d_ff"],
         "vocab_size": text["vocab_size"],
         "n_buckets": text["relative_attention_num_buckets"],
-        "tie_embeddings": bool(text["tie_word_embeddings"]),
+        "tie_embeddings": bool(hf["tie_word_embeddings"]),
         "act": text["dense_act_fn"],
     }
     return Reading("pix2struct", given)

@@ -13,7 +13,7 @@ from sizer.core.dims import Dim
 from sizer.core.layers import first_and_rest, layer_norm, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module, Op, Param
-from sizer.errors import InvalidConfig
+from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -223,6 +223,8 @@ def _mobilenet_v1(hf: HFConfig) -> Reading:
 
 def _poolformer(hf: HFConfig) -> Reading:
     widths, depths = _stages(hf)
+    if (stages := hf["num_encoder_blocks"]) != len(depths):
+        raise InvalidConfig(f"num_encoder_blocks = {clip(repr(stages))}, and depths lists {len(depths)}")
     given = {
         "task": task_of_vision(hf),
         "n_labels": hf.n_labels,
