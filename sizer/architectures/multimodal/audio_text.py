@@ -88,7 +88,7 @@ def _musicflamingo(hf: HFConfig) -> Reading:
     rope = hf.get("rope_parameters") or {}
     theta = rope.get("rope_theta", hf.get("rope_theta", 1200.0))
     fraction = rope.get("partial_rotary_factor", hf.get("partial_rotary_factor", 0.2))
-    width, rows = hf.get("head_dim") or audio["hidden_size"], hf.get("max_position_embeddings") or theta
+    width, rows = audio["hidden_size"], hf.get("max_position_embeddings") or theta
     positive("max_position_embeddings", rows)
     rotary = int(width * positive("partial_rotary_factor", fraction))
     return _read(
