@@ -48,6 +48,7 @@ class SamConfig(Config):
     d_eighth: Dim | None = None
     d_mask_quarter: Dim | None = None
     iou_depth: int = 3
+    tie_embeddings: bool = True
     act: str = "relu"
     task: str = "base"
 
@@ -94,7 +95,7 @@ def sam(c: SamConfig) -> Module:
     """SAM (arXiv:2304.02643), with the names of `SamModel`. Source: transformers `modeling_sam.py`."""
     directions = (Axis("axes", 2), Axis("features", c.n_features))
     name = "positional_embedding"
-    shared = Param(name, directions, tied_to=f"shared_image_embedding.{name}")
+    shared = Param(name, directions, tied_to=f"shared_image_embedding.{name}" if c.tie_embeddings else None)
     return Module(
         "",
         (
@@ -201,6 +202,7 @@ def _sam(hf: HFConfig) -> Reading:
         # As a model of its own the tower has a module around it; here it has none.
         "vision": Part("sam_vision", bare(vision).given),
         "d_model": width,
+        "tie_embeddings": bool(hf["tie_word_embeddings"]),
         "n_features": vision["num_pos_feats"],
         "n_points": prompts["num_point_embeddings"],
         "n_layers": decoder["num_hidden_layers"],

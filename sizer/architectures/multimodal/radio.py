@@ -63,6 +63,7 @@ class RadioConfig(TowerConfig):
     n_summary: Dim
     n_frames: Dim | None = None
     n_channels: Dim = 3
+    n_means: Dim = 3
     conditioner: bool = True
 
     letters = {
@@ -73,6 +74,7 @@ class RadioConfig(TowerConfig):
         "n_summary": "Nsm",
         "n_frames": "Nf",
         "n_channels": "Nc",
+        "n_means": "Nme",
     }
     meanings = {
         **TowerConfig.meanings,
@@ -82,6 +84,7 @@ class RadioConfig(TowerConfig):
         "n_summary": "tokens that sum an image up",
         "n_frames": "frames of a patch of a video",
         "n_channels": "colour channels",
+        "n_means": "means that colours are measured from",
     }
 
 
@@ -134,7 +137,7 @@ def radio(c: RadioConfig) -> Module:
 def _conditioner(c: RadioConfig, one: Axis) -> tuple[Module, ...]:
     if not c.conditioner:
         return ()
-    axes = (Axis("channels", c.n_channels), one, one)
+    axes = (Axis("means", c.n_means), one, one)
     return (Module("input_conditioner", (buffer("norm_mean", *axes), buffer("norm_std", *axes))),)
 
 
@@ -189,6 +192,7 @@ def _radio(hf: HFConfig) -> Reading:
         "n_summary": len(hf["summary_idxs"] or (0, 1)),
         "n_frames": hf["video_temporal_patch_size"],
         "n_channels": hf["num_channels"],
+        "n_means": len(hf["norm_mean"]),
         "module_names": GATED if gated else NAMES,
     }
     return Reading("radio", given)
