@@ -80,6 +80,7 @@ FAMILIES = {
     "mllama_vision": "mllama_vision_model",
     "moe": "afmoe",
     "moon_vit": "kimi_k25_vision",
+    "moonshine_encoder": "moonshine_streaming_encoder",
     "muse": "muse_glimmer",
     "muse_audio": "muse_spark_audio",
     "muse_vision": "muse_glimmer_vision",
@@ -101,6 +102,7 @@ FAMILIES = {
     "sam_vision": "got_ocr2_vision",
     "seamless": "seamless_m4t",
     "step3_vision": "step3p5_vision",
+    "transcriber": "moonshine",
     "vibevoice_tokenizer": "vibevoice_acoustic_tokenizer_encoder",
     "whisper_encoder": "audioflamingo3_encoder",
 }
