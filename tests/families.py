@@ -10,13 +10,13 @@ from sizer.model import Model
 # Architectures whose name is that of a model type.
 _SAME = """
 albert altclip apertus arctic aria bamba bart bert biogpt bitnet blip bloom blt bros chameleon
-chatglm codegen convbert convnext cpmant ctrl dbrx deberta deepseek_v3 deepseek_v4 detr diffllama
-distilbert doge dory dpr emu3_vqgan eurobert exaone falcon fnet funnel fuyu gemma3
+chatglm codegen convbert convnext cpmant ctrl dac dbrx deberta deepseek_v3 deepseek_v4 detr diffllama
+distilbert doge dory dpr emu3_vqgan encodec eurobert exaone falcon fnet funnel fuyu gemma3
 gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo
 gpt_neox gpt_neox_japanese gptj granite_speech granite_speech_encoder gte hrm_text hunyuan_vl
 hy_v4 ibert idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
 kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 lfm2 lilt llama llava llava_next
-longcat_flash longformer luke mamba mamba2 mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd
+longcat_flash longformer luke mamba mamba2 mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd
 mobilebert mobilenet_v1 modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet
 mpt muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own
 olmo_hybrid omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver
@@ -80,6 +80,7 @@ FAMILIES = {
     "mllama_vision": "mllama_vision_model",
     "moe": "afmoe",
     "moon_vit": "kimi_k25_vision",
+    "moonshine_encoder": "moonshine_streaming_encoder",
     "muse": "muse_glimmer",
     "muse_audio": "muse_spark_audio",
     "muse_vision": "muse_glimmer_vision",
@@ -101,6 +102,7 @@ FAMILIES = {
     "sam_vision": "got_ocr2_vision",
     "seamless": "seamless_m4t",
     "step3_vision": "step3p5_vision",
+    "transcriber": "moonshine",
     "vibevoice_tokenizer": "vibevoice_acoustic_tokenizer_encoder",
     "whisper_encoder": "audioflamingo3_encoder",
 }

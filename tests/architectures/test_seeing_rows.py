@@ -25,8 +25,10 @@ READ = [row for row in ROWS if "config" in row]
 # Classes whose tensors in memory are exact, and in files are named otherwise than transformers 5 saves
 # them: of the first two, published files have only the whole model, whose names these parts have
 # there; of Kimi K2.5's, transformers 5 writes the text's layers under the name of the tower's; of
-# Molmo 2's, it cuts the table of all tokens in two halves, where files have the new tokens apart.
+# Molmo 2's, it cuts the table of all tokens in two halves, where files have the new tokens apart; of
+# Cohere's transcriber, it leaves the encoder, and no other part, inside of "model".
 STORED_OTHERWISE = {
+    "CohereAsrForConditionalGeneration",
     "Glm4vMoeTextModel",
     "Kimi_K25VisionModel",
     "Kimi_K25Model",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizer.architectures.audio.parts import ONE, lstm
 from sizer.architectures.composite import bare
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.parts import Part
@@ -17,8 +18,6 @@ from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
-
-ONE = Axis("one", 1)
 
 
 @configuration
@@ -164,7 +163,7 @@ def parakeet(c: ParakeetHeadConfig) -> Module:
     outputs = vocab if c.n_durations is None else vocab + Axis("durations", c.n_durations)
     decoder = (
         embedding("embedding", vocab, width),
-        Module("lstm", tuple(leaf for i in range(c.n_lstm) for leaf in _lstm(i, width)), component="mixer"),
+        lstm("lstm", width, c.n_lstm),
         linear("decoder_projector", width, width, bias=True, component="other"),
     )
     return Module(
@@ -177,17 +176,6 @@ def parakeet(c: ParakeetHeadConfig) -> Module:
             Module("decoder", decoder),
             linear("joint.head", outputs, width, bias=True, component="head"),
         ),
-    )
-
-
-def _lstm(i: int, width: Axis) -> tuple[Param, ...]:
-    """The four gates of a layer, over its input and over what it remembers."""
-    gates = 4 * width
-    return (
-        Param(f"weight_ih_l{i}", (gates, width), "matmul"),
-        Param(f"weight_hh_l{i}", (gates, width), "matmul"),
-        Param(f"bias_ih_l{i}", (gates,)),
-        Param(f"bias_hh_l{i}", (gates,)),
     )
 
 
