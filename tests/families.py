@@ -14,7 +14,7 @@ chatglm codegen convbert convnext cpmant ctrl dbrx deberta deepseek_v3 deepseek_
 distilbert doge dory dpr emu3_vqgan eurobert exaone falcon fnet funnel fuyu gemma3
 gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo
 gpt_neox gpt_neox_japanese gptj granite_speech granite_speech_encoder gte hrm_text hunyuan_vl
-hy_v4 ibert idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
+hy_v4 ibert idefics idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
 kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 lfm2 lilt llama llava llava_next
 longcat_flash longformer luke mamba mamba2 mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd
 mobilebert mobilenet_v1 modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet
