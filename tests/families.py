@@ -16,14 +16,14 @@ gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt
 gpt_neox gpt_neox_japanese gptj granite_speech granite_speech_encoder gte hrm_text hunyuan_vl
 hy_v4 ibert idefics idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
 kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 lfm2 lilt llama llava llava_next
-longcat_flash longformer luke mamba mamba2 mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd
+longcat_flash longformer luke lxmert mamba mamba2 mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd
 mobilebert mobilenet_v1 modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet
 mpt muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own
 olmo_hybrid omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver
 phi4_multimodal pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma
 reformer regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe
 segformer sew speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer
-ultravbert vibevoice_asr video_llava vilt visual_bert vit voxtral_realtime voxtral_realtime_text
+udop ultravbert vibevoice_asr video_llava vilt visual_bert vit voxtral_realtime voxtral_realtime_text
 wav2vec2 whisper xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
 """
 # An architecture, and a model type whose defaults build one.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.composite import bare
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward, rotary_buffers
 from sizer.architectures.decoders.reading import dense, whole
-from sizer.architectures.parts import Part
+from sizer.architectures.parts import Part, frozen
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children
 from sizer.core.config import configuration
@@ -29,9 +29,9 @@ class IdeficsConfig(DecoderConfig):
     """A LLaMA, a tower, and what reads its patches.
 
     `n_cross_layers`: layers that attend to images; `cross_norm`: they norm queries and keys, and
-    `perceiver_norm`: the resampler does. `wide_gates`: a gate has a number for each channel. `n_extra_tokens`: tokens with a
-    table and a head of their own. `frozen`: parts that are not trained ("text", "vision", "head");
-    `text_kept`, `vision_kept`: kinds of modules in them that are.
+    `perceiver_norm`: the resampler does. `wide_gates`: a gate has a number for each channel.
+    `n_extra_tokens`: tokens with a table and a head of their own. `frozen`: parts that are not trained
+    ("text", "vision", "head"); `text_kept`, `vision_kept`: kinds of modules in them that are.
     """
 
     vision: Part
@@ -97,24 +97,10 @@ def idefics(c: IdeficsConfig) -> Module:
     return Module("", model if c.task == "base" else (Module("model", model), _head(c, embed)))
 
 
-def frozen(module: Module, kept: tuple[str, ...]) -> Module:
-    """A part that is not trained, but for the kinds of modules that are."""
-    trained = module.kind in kept
-    children = (
-        frozen(child, kept)
-        if isinstance(child, Module)
-        else child._replace(trainable=trained)
-        if isinstance(child, Param)
-        else child
-        for child in module.children
-    )
-    return module._replace(children=tuple(children))
-
-
 def _tokens(c: IdeficsConfig, embed: Axis) -> Module:
     """The table of a frozen text, and beside it that of the tokens that were added."""
     table = embedding("embed_tokens", Axis("vocab", c.vocab_size), embed)
-    table = frozen(table, ()) if "text" in c.frozen else table
+    table = frozen(table) if "text" in c.frozen else table
     if c.n_extra_tokens is None:
         return table
     more = embedding("additional_embedding", Axis("extra", c.n_extra_tokens), embed)
@@ -125,7 +111,7 @@ def _head(c: IdeficsConfig, embed: Axis) -> Module:
     table = "model.embed_tokens"
     tied_to = f"{table}.weight" if c.tie_embeddings else None
     head = linear("lm_head", Axis("vocab", c.vocab_size), embed, tied_to=tied_to, component="head")
-    head = frozen(head, ()) if "head" in c.frozen else head
+    head = frozen(head) if "head" in c.frozen else head
     if c.n_extra_tokens is None:
         return head
     tied_to = f"{table}.additional_embedding.weight" if c.tie_embeddings else None
