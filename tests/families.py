@@ -11,7 +11,7 @@ from sizer.model import Model
 _SAME = """
 albert altclip apertus arctic aria bamba bart bert biogpt bitnet blip bloom blt bros chameleon
 chatglm codegen convbert convnext cpmant ctrl dbrx deberta deepseek_v3 deepseek_v4 detr diffllama
-distilbert doge dory dpr emu3_vqgan eurobert exaone falcon fnet funnel fuyu gemma3
+distilbert doge dory dpr emu3_vqgan eurobert exaone falcon flava fnet funnel fuyu gemma3
 gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo
 gpt_neox gpt_neox_japanese gptj granite_speech granite_speech_encoder gte hrm_text hunyuan_vl
 hy_v4 ibert idefics idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
@@ -49,6 +49,8 @@ FAMILIES = {
     "efficient_bert": "mra",
     "ernie_vision": "ernie4_5_vl_moe_vision",
     "ernie_vl": "ernie4_5_vl_moe",
+    "flava_codebook": "flava_image_codebook",
+    "flava_text": "flava_text_model",
     "florence": "florence2",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",

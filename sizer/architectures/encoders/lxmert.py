@@ -1,4 +1,4 @@
-"""LXMERT: an encoder of words and one of regions of an image, and layers in which each attends to the other."""
+"""LXMERT: an encoder of words, one of regions of an image, and layers where each attends to the other."""
 
 from __future__ import annotations
 
