@@ -150,6 +150,7 @@ def _counted(first: int, end: Dim) -> Layers:
 
 def _path(c: CodebookConfig, inp: Axis, out: Axis, times: int) -> Module:
     """Three convolutions of a quarter of the width, and one back to it."""
+    assert c.d_path is not None
     narrow, side = Axis("path", times * c.d_path), Axis("kernel", 3)
     parts = (
         convolution("conv_1", narrow, inp, side, side, act="relu"),
