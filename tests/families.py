@@ -9,22 +9,23 @@ from sizer.model import Model
 
 # Architectures whose name is that of a model type.
 _SAME = """
-albert altclip apertus arctic aria bamba bart bert biogpt bitnet blip bloom blt bros chameleon
-chatglm codegen convbert convnext cpmant ctrl dac dbrx deberta deepseek_v3 deepseek_v4 detr diffllama
-distilbert doge dory dpr emu3_vqgan encodec eurobert exaone falcon fnet funnel fuyu gemma3
-gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo
-gpt_neox gpt_neox_japanese gptj granite_speech granite_speech_encoder gte hrm_text hunyuan_vl
-hy_v4 ibert idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
-kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 lfm2 lilt llama llava llava_next
-longcat_flash longformer luke mamba mamba2 mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd
-mobilebert mobilenet_v1 modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet
-mpt muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own
-olmo_hybrid omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver
-phi4_multimodal pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma
-reformer regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe
-segformer sew speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer
-ultravbert vibevoice_asr video_llava vilt visual_bert vit voxtral_realtime voxtral_realtime_text
-wav2vec2 whisper xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
+albert altclip apertus arctic aria bamba bart bert biogpt bitnet blip bloom blt bridgetower bros
+canine chameleon chatglm clvp clvp_encoder codegen convbert convnext cpmant ctrl dac dbrx deberta
+deepseek_v3 deepseek_v4 detr diffllama distilbert doge dory dpr emu3_vqgan encodec eurobert exaone
+falcon flava fnet funnel fuyu gemma3 gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git
+got_ocr2 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gptj granite_speech
+granite_speech_encoder groupvit gte hrm_text hunyuan_vl hy_v4 ibert idefics idefics2 inkling2_vision
+inkling_audio inkling_vision jamba janus jetmoe jina_bert kimi_k25 kimi_k25_own kimi_linear laguna
+layoutlmv3 lfm2 lilt llama llava llava_next longcat_flash longformer luke lxmert mamba mamba2
+markuplm mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd mobilebert mobilenet_v1
+modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt muse_spark_text
+musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid omniasr
+omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
+pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma reformer regnet rembert
+resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe segformer sew
+speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer udop ultravbert
+vibevoice_asr video_llava vilt visual_bert vit voxtral_realtime voxtral_realtime_text wav2vec2
+whisper xclip xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
 """
 # An architecture, and a model type whose defaults build one.
 FAMILIES = {
@@ -34,6 +35,7 @@ FAMILIES = {
     "audio_text": "audioflamingo3",
     "blip_2": "blip-2",
     "blip_2_vision": "blip_2_vision_model",
+    "bridgetower_vision": "bridgetower_vision_model",
     "chameleon_vqvae": "chameleon_vqgan",
     "clip_text": "clip_text_model",
     "clip_vision": "clip_vision_model",
@@ -49,6 +51,8 @@ FAMILIES = {
     "efficient_bert": "mra",
     "ernie_vision": "ernie4_5_vl_moe_vision",
     "ernie_vl": "ernie4_5_vl_moe",
+    "flava_codebook": "flava_image_codebook",
+    "flava_text": "flava_text_model",
     "florence": "florence2",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
@@ -56,6 +60,7 @@ FAMILIES = {
     "glm5_next": "glm5_next_text",
     "glm_vision": "glm4v_moe_vision",
     "grok": "grok-1",
+    "group_vision": "groupvit_vision_model",
     "hunyuan_vision": "hunyuan_vl_vision",
     "hy_v4_vision": "hy_v4_vl_vision",
     "hyperclovax_vision": "hyperclovax_vision_v2",
@@ -105,13 +110,14 @@ FAMILIES = {
     "transcriber": "moonshine",
     "vibevoice_tokenizer": "vibevoice_acoustic_tokenizer_encoder",
     "whisper_encoder": "audioflamingo3_encoder",
+    "xclip_vision": "xclip_vision_model",
 }
 # Parts that stand inside others alone, architectures of presets, and types whose own defaults
 # describe no model.
 _WITHOUT_A_TYPE = """
-alt_text conformer dots3_note emu3 encoder_decoder ernie_vl_text esm gpt_from_scratch
-granite_vision hifi_gan llama4 minicpm_moe mllama palm qwen4_exp seamless_speech seamless_units
-shieldgemma2 tool_decoder torchvision_resnet transformer
+alt_text conformer dots3_note emu3 encoder_decoder ernie_vl_text esm gpt_from_scratch granite_vision
+hifi_gan llama4 minicpm_moe mllama palm qwen4_exp seamless_speech seamless_units shieldgemma2
+tool_decoder torchvision_resnet transformer xclip_frames
 """
 WITHOUT_A_TYPE = frozenset(_WITHOUT_A_TYPE.split())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.registry import architecture, read
@@ -58,6 +58,20 @@ def part_of(hf: HFConfig) -> Part:
 def inside(name: str, module: Module) -> Module:
     """A whole model as a module of that name."""
     return Module(name, (placed(module, f"{name}."),))
+
+
+def frozen(module: Module, kept: Container[str] = ()) -> Module:
+    """The same tree, not trained, but for the kinds of modules that are kept in training."""
+    trained = module.kind in kept
+    children = (
+        frozen(child, kept)
+        if isinstance(child, Module)
+        else child._replace(trainable=trained)
+        if isinstance(child, Param)
+        else child
+        for child in module.children
+    )
+    return module._replace(children=tuple(children))
 
 
 def placed(module: Module, prefix: str) -> Module:

@@ -25,10 +25,10 @@ def _read(hf: HFConfig, **flags: Any) -> Reading:
 
 
 def _t5(hf: HFConfig, **flags: Any) -> Reading:
-    return _read(hf, **_mlp(hf), **_head(hf), **flags)
+    return _read(hf, **mlp_fields(hf), **_head(hf), **flags)
 
 
-def _mlp(hf: HFConfig) -> dict[str, Any]:
+def mlp_fields(hf: HFConfig) -> dict[str, Any]:
     """`feed_forward_proj` is an activation, or "gated-" and one; "gated-gelu" means another gelu."""
     words = hf["feed_forward_proj"].split("-")
     gated = hf["is_gated_act"] if hf.given("is_gated_act") else words[0] == "gated"

@@ -163,6 +163,7 @@ HF_READERS = {
     "clip_text_model": _clip_text,
     "clipseg": _clip,
     "clipseg_text_model": _clip_text,
+    "groupvit_text_model": _clip_text,
     "metaclip_2": _clip,
     "metaclip_2_text_model": _clip_text,
     "owlv2": _clip,
@@ -173,4 +174,5 @@ HF_READERS = {
     "siglip2": _siglip,
     "siglip2_text_model": _siglip_text,
     "siglip_text_model": _siglip_text,
+    "xclip_text_model": _clip_text,
 }

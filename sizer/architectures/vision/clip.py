@@ -239,6 +239,7 @@ HF_READERS = {
     "owlv2_vision_model": _owlvit,
     "owlvit_vision_model": _owlvit,
     "cosmos3_edge_vision": _cosmos3_edge,
+    "idefics_vision": clip_vision,
     "idefics2_vision": _idefics,
     "idefics3_vision": _idefics,
     "smolvlm_vision": _idefics,
