@@ -24,6 +24,9 @@ Monomial = tuple[tuple[str, int], ...]
 # The order of letters in a product, and of terms of one degree in a sum: counts, tables, widths.
 _LETTERS = ("L", "Ld", "E", "Es", "k", "V", "C", "T", "B", "D", "Rq", "Rk", "H", "K", "Dh", "F", "Fe")
 _RANK = {letter: rank for rank, letter in enumerate(_LETTERS)}
+# A condition as a letter: 1 where it holds, else 0. In arithmetic, where 0⁰ is 1, it is a power of 0.
+ONE_SEQUENCE = "[B=1]"
+_ARITHMETIC = {ONE_SEQUENCE: "0**(B - 1)"}
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -263,6 +266,8 @@ def term_text(monomial: Monomial, coefficient: Number, *, ascii_only: bool = Fal
 
 
 def _power(letter: str, power: int, ascii_only: bool) -> str:
+    if ascii_only:
+        letter = _ARITHMETIC.get(letter, letter)
     if power == 1:
         return letter
     return f"{letter}**{power}" if ascii_only else letter + str(power).translate(_SUPERSCRIPT)

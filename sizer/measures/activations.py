@@ -49,7 +49,10 @@ def activations(model: Model, settings: Settings) -> Ledger:
 
 
 def activations_formula(model: Model, settings: Settings) -> Poly:
-    """The bytes kept, over letters: those of the sizes, B sequences and T tokens each."""
+    """The bytes kept, over letters: those of the sizes, B sequences and T tokens each.
+
+    It is of a run like this one; `step_forms` makes one of every batch.
+    """
     numbers = step(model, settings, backward=False)
     letters = step(model, settings, backward=False, letters_of=numbers)
     return as_poly(_ledger(letters.saved).total)

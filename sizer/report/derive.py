@@ -15,8 +15,11 @@ from sizer.oracles.derive.closed import Closed
 from sizer.oracles.derive.derive import CHECKS, SEED, TIMEOUT, derive
 from sizer.oracles.derive.expressions import arguments, constant, evaluate
 from sizer.oracles.derive.folding import Derived
+from sizer.oracles.derive.switches import Switch, Turn
 from sizer.report.report import Report, Table, View
 
+# Names in a line, of many that are alike.
+SHOWN = 8
 METHOD = "polynomial identity test at random points (Schwartz 1980, Zippel 1979)"
 ASSUMPTIONS = (
     "the bound is that of a wrong polynomial of the same degrees; a module may still do something else "
@@ -184,6 +187,7 @@ def _view(closed: Closed, form: ClosedForm, tensors: bool, write: str | None, re
         kept = ", ".join(f"{name} = {values[name]}" for name in closed.without_effect)
         below.append(f"without effect at the sizes tried, kept as given: {kept}")
     below += [line for s in closed.switches for line in _switch_lines(s)]
+    below += _unseen_lines(closed)
     below += ["", _surety(closed)]
     if write is not None:
         below.append(f"wrote {write}; it counts the same at {recounted} configurations")
@@ -209,9 +213,25 @@ def legend_lines(closed: Closed, form: ClosedForm) -> list[str]:
     return lines
 
 
-def _switch_lines(switch: Any) -> list[str]:
+def _unseen_lines(closed: Closed) -> list[str]:
+    """The switches that were not seen, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for turn in closed.unseen:
+        reasons.setdefault(turn.why, []).append(_turned(turn))
+    return [
+        f"not seen, {why}: {', '.join(turns[:SHOWN])}"
+        + (f" and {len(turns) - SHOWN} more" if len(turns) > SHOWN else "")
+        for why, turns in reasons.items()
+    ]
+
+
+def _turned(switch: Switch | Turn) -> str:
     shown = {True: "true", False: "false"}
-    head = f"{switch.argument}={shown.get(switch.other, switch.other)}"
+    return f"{switch.argument}={shown.get(switch.other, switch.other)}"  # type: ignore[call-overload]
+
+
+def _switch_lines(switch: Switch) -> list[str]:
+    head = _turned(switch)
     words = []
     for verb, names in (("adds", switch.added), ("removes", switch.removed), ("changes", switch.changed)):
         if names:
@@ -271,6 +291,7 @@ def _document(closed: Closed, form: ClosedForm, total: str, write: str | None) -
             }
             for s in closed.switches
         ],
+        "switches_not_seen": [turn._asdict() for turn in closed.unseen],
         "checked": {
             "points": closed.checked.points,
             "refused": closed.checked.refused,

@@ -148,7 +148,7 @@ def spelled(
     if notation != "python":
         return written(notation)(total)
     poly = as_poly(total)
-    letters = sorted(poly.letters)
+    letters = sorted(filter(str.isidentifier, poly.letters))
     call = ", ".join(f"{code}={values[code]}" for code in letters)
     return "\n".join(
         [

@@ -5,45 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sizer.core.poly import Poly
-from sizer.measures.activations import activations_formula
+from sizer.core.poly import ONE_SEQUENCE
 from sizer.measures.formula import Letter, legend
-from sizer.measures.memory import training_formula
 from sizer.measures.step.simulate import Settings
+from sizer.measures.step_forms import StepForm, activations_form, memory_form
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
 from sizer.report.formula import FOREIGN, spelled
 from sizer.report.report import Report, View
 
-
-def _activations(model: Model, settings: Settings) -> tuple[Poly, str]:
-    return activations_formula(model, settings), "bytes kept for the backward pass"
-
-
-def _memory(model: Model, settings: Settings) -> tuple[Poly, str]:
-    found, form = training_formula(model, settings)
-    return form, f"bytes at the peak, in the {found.moment}"
-
-
-MEASURES: dict[str, Callable[[Model, Settings], tuple[Poly, str]]] = {
-    "activations": _activations,
-    "memory": _memory,
+MEASURES: dict[str, Callable[[Model, Settings], StepForm]] = {
+    "activations": activations_form,
+    "memory": memory_form,
 }
 
 
 def report(model: Model, measure: str, settings: Settings, *, notation: str = "text") -> Report:
-    """The closed form over letters, its value, and what each letter stands for."""
-    form, what = MEASURES[measure](model, settings)
+    """The closed form over letters, its value, what each letter stands for, and where it holds."""
+    found = MEASURES[measure](model, settings)
+    form = found.form
     letters = legend(model, form.letters)
     for code, field, size, meaning in (
         ("B", "batch_size", settings.batch_size, "sequences"),
         ("T", "seq_len", settings.seq_len, "tokens a sequence"),
+        (ONE_SEQUENCE, "batch_size", int(settings.batch_size == 1), "1 for one sequence, else 0"),
     ):
         if code in form.letters:
             letters[code] = Letter(field, size, meaning)
     values = {code: entry.value for code, entry in letters.items()}
+    named = {code: entry for code, entry in letters.items() if code.isidentifier()}
+    assumptions = [*model.assumptions, *found.assumptions]
     text = spelled(model, form, values, notation, name=f"{measure}_bytes", what="Bytes")
     n_bytes = int(form.value(values))
+    holds = " and ".join(found.holds).replace(">=", "≥").replace("<=", "≤")
+    conditions = [f"for {holds}", *found.assumptions]
 
     def document() -> dict[str, Any]:
         return {
@@ -51,9 +46,10 @@ def report(model: Model, measure: str, settings: Settings, *, notation: str = "t
             "of": measure,
             "total": form.text(ascii_only=True),
             "value": n_bytes,
-            "values": values,
-            "legend": {code: entry.meaning for code, entry in letters.items()},
-            "assumptions": model.assumptions,
+            "holds": found.holds,
+            "values": {code: entry.value for code, entry in named.items()},
+            "legend": {code: entry.meaning for code, entry in named.items()},
+            "assumptions": assumptions,
             "sources": model.sources,
         }
 
@@ -62,7 +58,7 @@ def report(model: Model, measure: str, settings: Settings, *, notation: str = "t
             return View(below=[text])
         return View(
             above=[f"{model.name}  ({model.architecture})"],
-            below=[text, "", f"= {n_bytes:,} {what}", "", *legend_lines(letters)],
+            below=[text, "", f"= {n_bytes:,} {found.what}", "", *legend_lines(letters), "", *conditions],
             notes=notes(model),
         )
 

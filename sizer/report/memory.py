@@ -67,6 +67,7 @@ def train_report(
             if quant is None:
                 _, form = training_formula(model, settings, **how)  # type: ignore[arg-type]
                 more += ["", f"peak = {form}", f"with {_values(model, settings)}"]
+                more += ["other sizes may peak at another moment, and one sequence differs from several"]
             more += ["", *_largest(activations(model, settings))]
         return _view(model, lines, more, found.assumptions, found.sources, unit, explain)
 

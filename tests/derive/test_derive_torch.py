@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from forms import assert_equal, document
+from forms import assert_equal, closed, document
 
 from sizer.report import derive as report
 
@@ -101,6 +101,20 @@ def test_a_word_that_changes_tensors() -> None:
 
     assert (found["value"], found["other"]) == ("gru", "lstm")
     assert "rnn.weight_ih_l0" in found["changes"]
+
+
+def test_switches_that_were_not_seen_are_named() -> None:
+    """85 switches, of which 80 are turned over; the module refuses one of those."""
+    found = document("user_modules:Many")
+    text = "\n".join(report.reported(closed("user_modules:Many", {})).view().below)
+
+    assert [s["argument"] for s in found["switches"]] == [f"bias_{i}" for i in range(1, 80)]
+    unseen = {s["argument"]: s["why"] for s in found["switches_not_seen"]}
+    assert "the first layer has no bias" in unseen.pop("bias_0")
+    assert list(unseen) == [f"bias_{i}" for i in range(80, 85)]
+    assert "80" in unseen["bias_84"]
+    assert "bias_80=true, bias_81=true, bias_82=true, bias_83=true, bias_84=true" in text
+    assert "the first layer has no bias: bias_0=true" in text
 
 
 def test_what_must_divide_is_named() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from itertools import pairwise
 
 import torch
@@ -278,3 +278,19 @@ def number(width: int = 8) -> int:
 
 
 CONSTANT = 3
+
+
+FLAGS = tuple(f"bias_{i}" for i in range(85))
+Flagged = make_dataclass("Flagged", [("width", int, 12), *((name, bool, False) for name in FLAGS)])
+
+
+class Many(nn.Module):
+    """85 layers, each with a switch for its bias; the first may not have one."""
+
+    def __init__(self, config: Flagged) -> None:  # type: ignore[valid-type]
+        super().__init__()
+        biases = [getattr(config, name) for name in FLAGS]
+        if biases[0]:
+            raise ValueError("the first layer has no bias")
+        width = config.width  # type: ignore[attr-defined]
+        self.layers = nn.ModuleList(nn.Linear(width, width, bias=bias) for bias in biases)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from sizer.core.dims import Dim
@@ -88,6 +89,12 @@ class Settings:
         self.lora = lora
         # Modules that are not trained, by the beginning of their names.
         self.frozen = frozen
+
+    def at(self, **sizes: Dim) -> Settings:
+        """The same with another `batch_size` or `seq_len`."""
+        other = copy(self)
+        vars(other).update(sizes)
+        return other
 
     def lettered(self) -> tuple[Dim, Dim]:
         """The letters of batch and length."""

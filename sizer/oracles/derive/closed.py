@@ -10,7 +10,7 @@ from sizer.oracles.derive.check import Checked
 from sizer.oracles.derive.expressions import arguments, constant
 from sizer.oracles.derive.folding import Derived
 from sizer.oracles.derive.points import Space
-from sizer.oracles.derive.switches import Switch
+from sizer.oracles.derive.switches import Switch, Turn
 
 
 class Fixed:
@@ -26,7 +26,7 @@ class Closed:
     `tensors`: what it is made of. `values`: the arguments that occur, with their given values.
     `fixed`: arguments that stay as they are. `without_effect`: those that the module computes with
     and that changed nothing at small sizes, so that they may matter elsewhere. `rules`: what the
-    arguments must keep.
+    arguments must keep. `unseen`: switches of which it is not known what they change.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Closed:
         rules: list[str],
         checked: Checked,
         found: list[Switch],
+        unseen: list[Turn],
         given_total: int,
         space: Space,
         without_effect: list[str],
@@ -48,6 +49,7 @@ class Closed:
         self.rules = rules
         self.checked = checked
         self.switches = found
+        self.unseen = unseen
         self.given_total = given_total
         self.arguments = builder.arguments
         self.values = builder.sizes

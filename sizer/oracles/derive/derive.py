@@ -115,7 +115,7 @@ class _Derivation:
             self.fixed,
             self.begun.explained(found),
             checked.with_values(self.space, self.builder.sizes),
-            switches(self.begun),
+            *switches(self.begun),
             _total(self.begun.default),
             self.space,
             self.begun.without_effect(),

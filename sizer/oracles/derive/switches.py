@@ -1,6 +1,9 @@
-"""Booleans, texts and absent arguments: which tensors they add or remove."""
+"""Booleans and texts: which tensors they add or remove."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from sizer.core.record import Record
 from sizer.oracles.derive.bounds import TooMuch
@@ -9,7 +12,6 @@ from sizer.oracles.derive.folding import Sample, folded
 from sizer.oracles.derive.start import Start, signature
 
 MAX_SWITCHES = 80
-MAX_WORDS = 6
 
 
 class Switch(Record):
@@ -37,32 +39,45 @@ class Switch(Record):
         self.changed = changed
 
 
-def switches(begun: Start) -> list[Switch]:
-    """Each boolean turned over, each text as the words it was compared with."""
+class Turn(NamedTuple):
+    """Another value of an argument: `why` it says nothing, where it was not built or is refused."""
+
+    argument: str
+    other: object
+    why: str
+
+
+def switches(begun: Start) -> tuple[list[Switch], list[Turn]]:
+    """Each boolean turned over, each text as the words it was compared with; and those that were not seen."""
     builder, base = begun.builder, begun.space.base
     before = begun.at_base()
     found: list[Switch] = []
-    tried = 0
-    for letter, argument in builder.arguments.items():
-        if isinstance(argument.value, bool):
-            others: list[object] = [not argument.value]
-        elif isinstance(argument.value, str):
-            words = begun.trace.texts.get(letter, {})
-            others = [*[word for word in words if word not in (argument.value, "")][:MAX_WORDS]]
-        else:
+    unseen: list[Turn] = []
+    wanted = list(_turned(begun))
+    for letter, other in wanted[:MAX_SWITCHES]:
+        argument = builder.arguments[letter]
+        try:
+            tensors = builder.tensors({**base, letter: other})
+        except (Refused, TooMuch) as error:
+            unseen.append(Turn(argument.spelled, other, str(error)))
             continue
-        for other in others:
-            tried += 1
-            if tried > MAX_SWITCHES:
-                return found
-            try:
-                tensors = builder.tensors({**base, letter: other})
-            except (Refused, TooMuch):
-                continue
-            after = Sample(base, {t.name: t for t in tensors if t.kind == "param"})
-            if signature(after) != signature(before):
-                found.append(_compared(argument.spelled, argument.value, other, before, after))
-    return found
+        after = Sample(base, {t.name: t for t in tensors if t.kind == "param"})
+        if signature(after) != signature(before):
+            found.append(_compared(argument.spelled, argument.value, other, before, after))
+    why = f"only {MAX_SWITCHES} are looked at"
+    unseen += [Turn(builder.arguments[letter].spelled, other, why) for letter, other in wanted[MAX_SWITCHES:]]
+    return found, unseen
+
+
+def _turned(begun: Start) -> Iterator[tuple[str, object]]:
+    """The other values of each argument."""
+    for letter, argument in begun.builder.arguments.items():
+        if isinstance(argument.value, bool):
+            yield letter, not argument.value
+        elif isinstance(argument.value, str):
+            for word in begun.trace.texts.get(letter, {}):
+                if word not in (argument.value, ""):
+                    yield letter, word
 
 
 def _compared(name: str, value: object, other: object, before: Sample, after: Sample) -> Switch:
