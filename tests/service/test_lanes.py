@@ -81,21 +81,27 @@ def test_who_leaves_in_the_moment_of_its_turn(leaves_first: bool) -> None:
 def test_who_leaves_while_a_calculator_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after: float
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    # Python runs this before anything else, so that a calculator is still starting on any machine.
+    (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(tempfile, "tempdir", str(folders))
 
     async def run() -> int:
         async with lane() as one:
-            asked = asyncio.create_task(one.answer(job()))
-            await asyncio.sleep(after)
-            assert len(list(tmp_path.iterdir())) == 1
+            with monkeypatch.context() as slow:
+                slow.setenv("PYTHONPATH", str(tmp_path))
+                asked = asyncio.create_task(one.answer(job()))
+                await asyncio.sleep(after)
+            assert len(list(folders.iterdir())) == 1
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asked
-            assert list(tmp_path.iterdir()) == []
+            assert list(folders.iterdir()) == []
             return (await one.answer(job())).status
 
     assert asyncio.run(run()) == 200
-    assert list(tmp_path.iterdir()) == []
+    assert list(folders.iterdir()) == []
 
 
 def test_a_calculator_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
