@@ -79,11 +79,17 @@ def attention_core(
     window: Dim | None = None,
     cached: bool = True,
     cross: bool = False,
+    queries: Dim | None = None,
     traits: tuple[str, ...] = (),
 ) -> tuple[Leaf, ...]:
-    """Scores and mixing, and what decoding keeps of it: keys and values of each KV head."""
+    """Scores and mixing, and what decoding keeps of it: keys and values of each KV head.
+
+    `queries`: as many as that look at all tokens, where it is not the tokens themselves.
+    """
     d_v = d_head if d_value is None else d_value
     sizes = {"heads": heads, "kv_heads": kv_heads, "d_qk": d_head, "d_v": d_v, "window": window}
+    if queries is not None:
+        sizes["queries"] = queries
     op = Op("core", "cross_attention" if cross else "attention", sizes, traits=traits)
     if not cached:
         return (op,)

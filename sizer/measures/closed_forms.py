@@ -17,6 +17,7 @@ from sizer.measures.kv_cache import cache_of
 from sizer.measures.passes import Pass, check_positive
 from sizer.measures.products import as_products
 from sizer.measures.scans import log2
+from sizer.measures.streams import encoder_length
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -120,7 +121,11 @@ def cache_forms(
     known: dict[str, Letter] = {
         "B": Letter("batch_size", batch_size, "sequences"),
         "T": Letter("seq_len", tokens, "tokens a sequence"),
-        "Te": Letter("encoder_len", encoder_len or seq_len, "tokens of the encoder's sequence"),
+        "Te": Letter(
+            "encoder_len",
+            encoder_len or encoder_length(model.rows(), seq_len),
+            "tokens of the encoder's sequence",
+        ),
     }
     for kind in kinds:
         if kind.window is not None:

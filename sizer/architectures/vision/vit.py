@@ -18,7 +18,7 @@ from sizer.architectures.vision.clip import patches, vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import ONCE, Axis, Module, Param, Places
 from sizer.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -136,7 +136,10 @@ def _tree(c: VitConfig) -> Module:
         return Module("", vit_model(c))
     width = 2 * embed if c.doubled else embed
     labels = Axis("labels", c.n_labels)
-    heads = (linear(name, labels, width, bias=True, component="head") for name in c.classifiers)
+    heads = (
+        linear(name, labels, width, bias=True, component="head")._replace(places=ONCE)
+        for name in c.classifiers
+    )
     return Module("", (Module(c.prefix, vit_model(c)), *heads))
 
 
@@ -145,17 +148,21 @@ def vit_model(c: VitConfig) -> Children:
     embed = Axis("embed", c.d_model)
     pooler: tuple[Module, ...] = ()
     if c.d_pooler is not None:
-        pooler = (linear("pooler.dense", Axis("pooled", c.d_pooler), embed, bias=True, component="head"),)
+        dense = linear("pooler.dense", Axis("pooled", c.d_pooler), embed, bias=True, component="head")
+        pooler = (dense._replace(places=ONCE),)
     if c.pooled_norm:
         pooler = (*pooler, layer_norm("pooler.layernorm", embed))
     frequencies = (buffer("inv_freq", Axis("rotary", c.d_axial), persistent=False),)
     axial = c.d_axial is not None and c.layout == "transformers"
     shared = _distances(c, "shared_position_bias") if c.distances in ("shared", "both") else ()
+    own = _distances(c, "relative_position_bias") if c.distances in ("own", "both") else ()
+    added = (c.n_class, c.n_registers, c.n_detection, int(c.distilled))
+    tokens = c.n_patches + sum((count for count in added if count is not None), start=0)
     return (
         Module("embeddings", _embeddings(c, embed)),
         *((Module("rope_embeddings", frequencies),) if axial else ()),
         *shared,
-        blocks(c, *(_distances(c, "relative_position_bias") if c.distances in ("own", "both") else ())),
+        blocks(c, *own)._replace(places=Places(fixed=tokens)),
         *((layer_norm(c.post_norm, embed),) if c.post_norm else ()),
         *pooler,
     )
@@ -194,7 +201,13 @@ def _embeddings(c: VitConfig, embed: Axis) -> Children:
             if count is not None
         ),
         *((Param("mask_token", mask, component="embedding"),) if c.mask_token else ()),
-        convolution(c.patch_name, embed, Axis("channels", c.n_channels), *kernel),
+        convolution(
+            c.patch_name,
+            embed,
+            Axis("channels", c.n_channels),
+            *kernel,
+            places=Places(fixed=c.n_patches),
+        ),
         *(table if c.absolute else ()),
     )
 
