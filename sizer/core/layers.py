@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sizer.core.dims import Dim
-from sizer.core.tree import Axis, Buffer, Layers, Leaf, Module, Op, Param, State
+from sizer.core.tree import Axis, Buffer, Layers, Leaf, Module, Op, Param, Places, State
 
 # Modules that are one matrix product: torch's Linear, and transformers' Conv1D, stored `[in, out]`.
 MATRICES = ("linear", "conv1d")
@@ -34,12 +34,14 @@ def linear(
     transposed: bool = False,
     tied_to: str | None = None,
     component: str = "",
+    places: Places | None = None,
 ) -> Module:
     """A matrix product, `weight [out, in]`; `transposed` for checkpoints that store `[in, out]`."""
     axes = (inp, out) if transposed else (out, inp)
     weight = Param("weight", axes, "matmul", tied_to)
     leaves = (weight, Param("bias", (out,))) if bias else (weight,)
-    return Module(name, leaves, kind="conv1d" if transposed else "linear", component=component)
+    kind = "conv1d" if transposed else "linear"
+    return Module(name, leaves, kind=kind, component=component, places=places)
 
 
 def embedding(

@@ -137,8 +137,7 @@ def _tree(c: VitConfig) -> Module:
     width = 2 * embed if c.doubled else embed
     labels = Axis("labels", c.n_labels)
     heads = (
-        linear(name, labels, width, bias=True, component="head")._replace(places=ONCE)
-        for name in c.classifiers
+        linear(name, labels, width, bias=True, component="head", places=ONCE) for name in c.classifiers
     )
     return Module("", (Module(c.prefix, vit_model(c)), *heads))
 
@@ -148,8 +147,8 @@ def vit_model(c: VitConfig) -> Children:
     embed = Axis("embed", c.d_model)
     pooler: tuple[Module, ...] = ()
     if c.d_pooler is not None:
-        dense = linear("pooler.dense", Axis("pooled", c.d_pooler), embed, bias=True, component="head")
-        pooler = (dense._replace(places=ONCE),)
+        out = Axis("pooled", c.d_pooler)
+        pooler = (linear("pooler.dense", out, embed, bias=True, component="head", places=ONCE),)
     if c.pooled_norm:
         pooler = (*pooler, layer_norm("pooler.layernorm", embed))
     frequencies = (buffer("inv_freq", Axis("rotary", c.d_axial), persistent=False),)
