@@ -229,7 +229,8 @@ class Module(Record):
     `uses`: a forward pass runs it that often, on the same tensors.
     `kind`: what it computes ("linear", "layer_norm", …), where a measure needs to know.
     `stream`: the sequence it runs over, where a model has more than one ("encoder").
-    `places`: at how many places of its input it runs, where they are not the tokens of its stream.
+    `places`: at how many places of its input it runs, where they are not the tokens of its stream; those of
+    a module around it on the same stream unless given.
     `flow`: how values pass through its children, where not from each to the next: "residual" (what goes
     in is added to what comes out; "residual_after" where the norm follows the sum, "residual_held" and
     "residual_named" where the block still names what its part gave, "residual_scaled" where a multiple is

@@ -112,7 +112,8 @@ def _walk(
     if module.name:
         prefix = f"{prefix}.{module.name}" if prefix else module.name
     component = module.component or component
-    stream = module.stream or stream
+    if module.stream and module.stream != stream:
+        stream, places = module.stream, None
     places = module.places or places
     if module.repeat is not None or module.at is not None or module.uses is not None:
         prefix, frames = _enter(module, prefix, frames)

@@ -222,7 +222,7 @@ def flops_of(
     """
     run = with_streams(rows, run)
     check_places(rows)
-    own = own_places(rows)
+    own = own_places(rows, run)
     keeps = any(isinstance(row.leaf, State) and row.stream != "encoder" for row in rows)
     plain = as_products(rows, kernel) if products is None else products
     idle, untrained = idle_parts(rows, run), untrained_parts(rows)

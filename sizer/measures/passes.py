@@ -101,11 +101,14 @@ class Pass(Record):
         places = row.places
         if places is None:
             return tokens
+        own = not row.stream or (row.stream not in self.lengths and not self.encoder_given)
+        if own and is_zero(places.each):
+            return places.fixed
+        if is_zero(tokens):
+            return 0
         if not is_zero(places.each):
             return places.each * tokens + places.fixed
-        if not row.stream or (row.stream not in self.lengths and not self.encoder_given):
-            return places.fixed
-        return tokens if is_zero(tokens) or places != ONCE else places.fixed
+        return places.fixed if places == ONCE else tokens
 
     def pairs(self, window: Dim | None, *, masked: bool) -> Dim:
         """Pairs of a query and a key that attention multiplies, for one sequence.

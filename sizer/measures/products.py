@@ -125,7 +125,7 @@ def _core(leaf: Op, kernel: str) -> tuple[Dim, Dim]:
 
 def _pairs(row: Row, leaf: Op, run: Pass, keeps: bool) -> Dim:
     if leaf.kind == "cross_attention":
-        return run.length(row.stream) * run.encoder
+        return run.places(row) * run.encoder
     if (queries := leaf.sizes.get("queries")) is not None:
         return run.places(row) * queries
     if row.places is not None:

@@ -46,19 +46,25 @@ def check_places(rows: Sequence[Row]) -> None:
 
 def encoder_length(rows: Sequence[Row], otherwise: Dim) -> Dim:
     """Tokens of an encoder whose inputs all have one size, as Whisper's have; of others, `otherwise`."""
-    if not any(_reads_the_encoder(row) for row in rows):
-        return otherwise
-    places = _last_places(rows, "encoder")
+    places = _crossed_places(rows)
     return otherwise if places is None else places
 
 
-def own_places(rows: Sequence[Row]) -> Dim | None:
-    """The tokens that a model makes of its input, where its configuration says how many; else `None`.
+def _crossed_places(rows: Sequence[Row]) -> Dim | None:
+    crossed = any(_reads_the_encoder(row) for row in rows)
+    return _last_places(rows, "encoder") if crossed else None
+
+
+def own_places(rows: Sequence[Row], run: Pass) -> Dim | None:
+    """The places that a model makes of an input whose size its configuration says; else `None`.
 
     A model of words has none: somebody says how long a text is.
     """
     used = [row for row in rows if _computes(row)]
-    if not used or any(row.stream or row.places is None or not is_zero(row.places.each) for row in used):
+    if not used or any(row.places is None or not is_zero(row.places.each) for row in used if not row.stream):
+        return None
+    streams = {row.stream for row in used} - {""}
+    if streams and (streams != {"encoder"} or run.encoder_given or _crossed_places(rows) is None):
         return None
     return _last_places(rows, "")
 

@@ -14,7 +14,7 @@ from sizer.architectures.tower import Children, TowerConfig, TowerNames, blocks
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear, rms_norm
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import Axis, Module, Op, Param, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -127,7 +127,7 @@ def radio(c: RadioConfig) -> Module:
         (
             *_conditioner(c, one),
             Module("embeddings", embeddings),
-            blocks(c),
+            blocks(c)._replace(places=Places(c.n_tokens, each=1)),
             Module("", (buffer("summary_idxs", Axis("summary", c.n_summary)),)),
         ),
     )

@@ -71,6 +71,10 @@ class SwinConfig(ImageConfig):
         "n_positions": "rows of the table of positions",
     }
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.windowed
+
     @cached_property
     def grids(self) -> list[Grid]:
         """Of each stage: an image is enlarged until patches fill it, and a grid until it can be halved."""

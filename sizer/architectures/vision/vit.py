@@ -50,6 +50,7 @@ class VitConfig(TowerConfig):
 
     `n_class`, `n_registers`, `n_detection`: learned tokens before or after the patches; `distilled`:
     one more. `n_positions`: rows of the table of positions, all patches and a token unless given.
+    `n_seen`: the patches that reach the blocks, where not all do.
     `mask_token`: a vector for masked patches, of which DINOv2's is a `flat_mask`. `absolute`: a table
     of positions, which nothing changes where they are `fixed_positions`. `n_distances`: relative
     positions, of each block ("own"), of all ("shared") or "both".
@@ -67,6 +68,7 @@ class VitConfig(TowerConfig):
     n_detection: Dim | None = None
     n_positions: Dim | None = None
     n_frames: Dim | None = None
+    n_seen: Dim | None = None
     n_distances: Dim | None = None
     d_axial: Dim | None = None
     distances: str = "own"
@@ -96,6 +98,7 @@ class VitConfig(TowerConfig):
         "n_detection": "Nd",
         "n_positions": "Nps",
         "n_frames": "Nf",
+        "n_seen": "Nse",
         "n_distances": "Nx",
         "d_axial": "Dx",
         "d_pooler": "Dp",
@@ -110,6 +113,7 @@ class VitConfig(TowerConfig):
         "n_detection": "tokens for objects",
         "n_positions": "rows of the table of positions",
         "n_frames": "frames of a patch",
+        "n_seen": "patches that are not masked",
         "n_distances": "relative positions",
         "d_axial": "frequencies of rotary positions along an axis",
         "d_pooler": "width of the pooled token",
@@ -118,7 +122,7 @@ class VitConfig(TowerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.derive(n_positions=self.n_patches + 1)
+        self.derive(n_positions=self.n_patches + 1, n_seen=self.n_patches)
 
 
 def vit(c: VitConfig) -> Module:
@@ -156,7 +160,7 @@ def vit_model(c: VitConfig) -> Children:
     shared = _distances(c, "shared_position_bias") if c.distances in ("shared", "both") else ()
     own = _distances(c, "relative_position_bias") if c.distances in ("own", "both") else ()
     added = (c.n_class, c.n_registers, c.n_detection, int(c.distilled))
-    tokens = c.n_patches + sum((count for count in added if count is not None), start=0)
+    tokens = c.n_seen + sum((count for count in added if count is not None), start=0)
     return (
         Module("embeddings", _embeddings(c, embed)),
         *((Module("rope_embeddings", frequencies),) if axial else ()),
