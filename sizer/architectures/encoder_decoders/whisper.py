@@ -11,7 +11,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
-from sizer.core.tree import Axis, Leaf, Module, Op, Param
+from sizer.core.tree import Axis, Leaf, Module, Op, Param, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -50,7 +50,8 @@ def whisper(c: WhisperConfig) -> Module:
     head = linear("proj_out", vocab, embed, tied_to=tokens, component="head")
     if c.task == "causal":
         return Module("", (Module("model", (text,)), head))
-    audio = Module("encoder", _encoder(c, embed), stream="encoder")
+    # Whatever is heard is cut, or filled, to half a minute.
+    audio = Module("encoder", _encoder(c, embed), stream="encoder", places=Places(c.n_source_ctx))
     if c.task == "audio_classification":
         projection = Axis("projection", c.d_projection)
         layer_weights = (Param("layer_weights", (Axis("layers", c.n_layers + 1),), component="head"),)
