@@ -102,7 +102,7 @@ class Flops(Record):
     @property
     def exact(self) -> bool:
         """Whether no part is an estimate."""
-        return all(part.exact for part in self.parts)
+        return all(part.exact or _nothing(part.forward) for part in self.parts)
 
 
 def _by_component(parts: Iterable[Part], field: str) -> dict[str, Dim]:
@@ -286,8 +286,11 @@ def _assumptions(parts: Sequence[Part], run: Pass, kernel: str) -> list[str]:
             found.append(f"{kernel} attention, {KERNELS[kernel]}")
     if run.cached:
         found.append("a pass with a cache has no backward pass")
-    for kind in dict.fromkeys(part.kind for part in parts if not part.exact):
-        found.append(f"estimate: {kind}, {SCANS[kind].text} ({SCANS[kind].source})" if kind in SCANS else ONE_BY_ONE)
+    guessed = (part.kind for part in parts if not part.exact and not _nothing(part.forward))
+    for kind in dict.fromkeys(guessed):
+        found.append(
+            f"estimate: {kind}, {SCANS[kind].text} ({SCANS[kind].source})" if kind in SCANS else ONE_BY_ONE
+        )
     silent = dict.fromkeys(
         part.row.stream for part in parts if part.row.stream in run.lengths and _nothing(part.forward)
     )

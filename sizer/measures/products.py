@@ -73,6 +73,10 @@ def part_of(
         per_pair, back = _core(leaf, "sdpa" if row.name in plain else kernel)
         pairs: Dim = _pairs(row, leaf, run, keeps) * run.batch * row.visits
         return Part(row, "attention", pairs * per_pair, 0 if run.cached else pairs * back, True)
+    if leaf.kind == "contrast":
+        # Every input of one tower meets every input of the other.
+        amount = 2 * sizes["width"] * run.batch * run.batch  # type: ignore[operator]
+        return Part(row, "matmul", amount, 0 if run.cached else 2 * amount, True)
     if leaf.kind == "matmul":
         amount = 2 * run.places(row) * sizes["out"] * sizes["in"] * run.batch * row.visits
         return Part(row, "matmul", amount, 0 if run.cached else 2 * amount, True)

@@ -23,9 +23,10 @@ def with_streams(rows: Sequence[Row], run: Pass) -> Pass:
         raise UnknownName("stream", min(unknown), streams - {""}, hint=f"this model has {have}")
     towers = streams - {"", "encoder", "patches", *run.lengths}
     crossed = any(_reads_the_encoder(row) for row in rows)
+    beside = any(_computes(row) and not row.stream and row.component != "head" for row in rows)
     if not run.encoder_given:
         run = run._replace(encoder=encoder_length(rows, run.encoder))
-    if streams >= {"", "encoder"} and not crossed and not run.encoder_given:
+    if "encoder" in streams and beside and not crossed and not run.encoder_given:
         # An encoder whose output joins the text, as one of sound does.
         towers.add("encoder")
     if not towers:
@@ -37,7 +38,8 @@ def with_streams(rows: Sequence[Row], run: Pass) -> Pass:
 def check_places(rows: Sequence[Row]) -> None:
     """Refuse convolutions over an image of which nothing says at how many places of it they run."""
     for row in rows:
-        if is_convolution(row) and row.places is None and not row.stream and len(row.leaf.axes) > 3:  # type: ignore[union-attr]
+        runs = not row.stream and not is_zero(row.visits)
+        if runs and row.places is None and is_convolution(row) and len(row.leaf.axes) > 3:  # type: ignore[union-attr]
             raise InvalidConfig(
                 f"at how many places of an image {row.name} runs is not described yet, so there are no FLOPs "
                 "to give; sizer count and sizer size do not need it"

@@ -30,11 +30,11 @@ NAMES = TowerNames(
 class Wav2Vec2Config(TowerConfig):
     """Sizes and switches of a wav2vec 2.0.
 
-    `channels`, `kernels`: of each convolution over the waveform; `conv_norm`: a norm after the
-    first alone ("group") or after each ("layer"); `steps`: how far each moves. `n_position_frames`, `n_groups`: of the
-    convolution that gives positions: one under "weight_norm", one before a "batch_norm", or a few
-    plain "layers", and whether its kernel is `even`. `n_buckets`: of WavLM's relative positions. `n_clusters`: UniSpeech's classes.
-    `d_adapter`: width of adapters inside the blocks.
+    `channels`, `kernels`, `steps`: of each convolution over the waveform; `conv_norm`: a norm after the
+    first alone ("group") or after each ("layer"). `n_position_frames`, `n_groups`: of the convolution
+    that gives positions: one under "weight_norm", one before a "batch_norm", or a few plain "layers";
+    whether its kernel is `even`. `n_buckets`: of WavLM's relative positions. `n_clusters`: UniSpeech's
+    classes. `d_adapter`: width of adapters inside the blocks.
     `n_adapter_layers`, `d_out`: convolutions after the blocks, and the width they give.
     """
 

@@ -38,7 +38,9 @@ def waveform_layers(hf: HFConfig) -> dict[str, Any]:
         raise InvalidConfig(f"conv_dim lists {len(channels)} layers and conv_kernel {len(kernels)}")
     steps = tuple(hf["conv_stride"])
     if len(steps) != len(kernels) or any(not isinstance(step, int) or step < 1 for step in steps):
-        raise InvalidConfig(f"conv_stride = {clip(repr(hf['conv_stride']))} lists no step for each convolution")
+        raise InvalidConfig(
+            f"conv_stride = {clip(repr(hf['conv_stride']))} lists no step for each convolution"
+        )
     return {
         "steps": steps,
         "even": whole(hf, "num_conv_pos_embeddings") % 2 == 0,

@@ -111,7 +111,11 @@ def detr(c: DetrConfig) -> Module:
         backbone,
         *_positions(c),
         embedding("query_position_embeddings", Axis("queries", c.n_queries), embed, component="position"),
-        Module("", (convolution("input_projection", embed, Axis("channels", c.d_backbone), ONE, ONE),), stream="encoder"),
+        Module(
+            "",
+            (convolution("input_projection", embed, Axis("channels", c.d_backbone), ONE, ONE),),
+            stream="encoder",
+        ),
         Module("encoder", (_encoder_layer(c, embed), *last), stream="encoder"),
         Module("decoder", (_decoder_layer(c, embed), layer_norm("layernorm", embed)), places=queries),
     )

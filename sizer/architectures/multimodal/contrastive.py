@@ -8,12 +8,12 @@ from sizer.architectures.composite import bare
 from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
-from sizer.architectures.tower import TowerConfig, blocks
+from sizer.architectures.tower import Children, TowerConfig, blocks
 from sizer.architectures.vision.clip import ONE, vision_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear
-from sizer.core.tree import ONCE, Axis, Module, Param
+from sizer.core.tree import ONCE, Axis, Module, Op, Param
 from sizer.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -98,7 +98,11 @@ def contrastive(c: ContrastiveConfig) -> Module:
             meet, tower = Axis("projection", c.d_projection), Axis("tower", width)
             parts.append(linear(name, meet, tower, component="head", places=ONCE))
     shape = () if c.scalar else (ONE,)
-    return Module("", (*parts, *(Param(name, shape, component="head") for name in c.scales)))
+    scales = (Param(name, shape, component="head") for name in c.scales)
+    contrast: Children = ()
+    if c.text is not None and c.vision is not None:
+        contrast = (Op("contrast", "contrast", {"width": c.d_projection or c.d_vision}, component="head"),)
+    return Module("", (*parts, *scales, *contrast))
 
 
 ARCHITECTURES = {

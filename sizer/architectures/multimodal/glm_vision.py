@@ -13,7 +13,7 @@ from sizer.architectures.vision.clip import patches
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, gate_op, layer_norm, linear
-from sizer.core.tree import Axis, Module, Op
+from sizer.core.tree import EACH, Axis, Module, Op
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -75,7 +75,7 @@ def glm_vision(c: GlmVisionConfig) -> Module:
     return Module(
         "",
         (
-            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), *kernel),
+            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), *kernel, places=EACH),
             *positions,
             *rotary_buffers(c.d_rotary, layout=c.layout, name=c.module_names.rotary),
             blocks(c),

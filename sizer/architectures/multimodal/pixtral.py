@@ -49,7 +49,9 @@ def pixtral(c: PixtralConfig) -> Module:
     return Module(
         "",
         (
-            convolution("patch_conv", embed, Axis("channels", c.n_channels), side, side, bias=False, places=EACH),
+            convolution(
+                "patch_conv", embed, Axis("channels", c.n_channels), side, side, bias=False, places=EACH
+            ),
             norm(c, "ln_pre", embed),
             *rotary(c),
             blocks(c),

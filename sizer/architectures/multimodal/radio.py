@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.parts import part_of
 from sizer.architectures.registry import Architecture, Reading
@@ -226,7 +226,7 @@ def _omni(hf: HFConfig) -> Reading:
         d_bridge=hf["projector_hidden_size"],
         merge=int(1 / hf["downsample_ratio"]) ** 2,
         final_norm=bool(text.get("num_nextn_predict_layers")),
-        places=Places(vision="vision_model"),
+        places=PartNames(vision="vision_model"),
         stored=OMNI,
         **more,
     )

@@ -133,9 +133,7 @@ def _regnet_block(c: StagesConfig, i: int, inp: Axis, out: Axis, *, first: bool)
     layers.append(normed(out, out, 1))
     # The second convolution of the first block takes the steps.
     entry = c.grids[i + 1].places if first else None
-    return tuple(
-        Module(f"layer.{j}", layer, places=None if j else entry) for j, layer in enumerate(layers)
-    )
+    return tuple(Module(f"layer.{j}", layer, places=None if j else entry) for j, layer in enumerate(layers))
 
 
 def _pooled(name: str, out: Axis, inp: Axis) -> Module:
@@ -226,7 +224,11 @@ def _regnet(hf: HFConfig) -> Reading:
             *(True for _ in widths[1:]),
         ),
         "act": hf["hidden_act"],
-        "steps": (HALVES, HALVES if hf["downsample_in_first_stage"] else KEEPS, *(HALVES for _ in widths[1:])),
+        "steps": (
+            HALVES,
+            HALVES if hf["downsample_in_first_stage"] else KEEPS,
+            *(HALVES for _ in widths[1:]),
+        ),
         **image_sides(hf),
     }
     return Reading("regnet", given)

@@ -123,14 +123,18 @@ def image_sides(hf: HFConfig) -> dict[str, Any]:
     return {"image_size": height, "image_width": None if width == height else width}
 
 
-def steps(hf: HFConfig, kernels: str, strides: str, padding: str | None = None) -> tuple[tuple[int, int, int], ...]:
+def steps(
+    hf: HFConfig, kernels: str, strides: str, padding: str | None = None
+) -> tuple[tuple[int, int, int], ...]:
     """Kernel, step and padding of each stage, of lists under these keys; without padding, half the kernel."""
     keys = [kernels, strides, *([padding] if padding else [])]
     lists = [hf[key] for key in keys]
     for key, values in zip(keys, lists, strict=True):
         fine = isinstance(values, list | tuple) and len(values) == len(lists[0])
         if not fine or any(not isinstance(v, int) or not 0 <= v <= MOST_PIXELS for v in values):
-            raise InvalidConfig(f"{key} = {clip(repr(values))} does not list a number of pixels for each stage")
+            raise InvalidConfig(
+                f"{key} = {clip(repr(values))} does not list a number of pixels for each stage"
+            )
     if any(step < 1 for step in lists[1]):
         raise InvalidConfig(f"{strides} = {clip(repr(lists[1]))} has a step of no pixel")
     return tuple((k, step, *(rest or (k // 2,))) for k, step, *rest in zip(*lists, strict=True))

@@ -81,14 +81,17 @@ def _blocks(c: MaeConfig, names: TowerNames) -> Module:
 def _decoder(c: MaeConfig, names: TowerNames) -> Children:
     width, rows = Axis("decoder", c.d_decoder), Axis("patches", c.n_positions)
     # The class token goes through the decoder too.
-    seen, painted = Places(c.n_seen + 1), Places(c.n_patches + 1)
+    seen = Places((c.n_patches if c.n_seen is None else c.n_seen) + 1)
+    painted = Places(c.n_patches + 1)
     parts = (
         Param("mask_token", (ONE, ONE, width), component="embedding"),
         Param("decoder_pos_embed", (ONE, rows, width), trainable=False, component="position"),
         linear("decoder_embed", width, Axis("embed", c.d_model), bias=True, component="other", places=seen),
         _blocks(c, names),
         layer_norm("decoder_norm", width),
-        linear("decoder_pred", Axis("pixels", c.n_pixels), width, bias=True, component="head", places=painted),
+        linear(
+            "decoder_pred", Axis("pixels", c.n_pixels), width, bias=True, component="head", places=painted
+        ),
     )
     return (Module("decoder", parts),)
 

@@ -102,9 +102,7 @@ def _block(inp: Axis, out: Axis, inner: Axis | None, entry: Places, rest: Places
         layers: tuple[Children, ...] = (normed(inp, out, 3), normed(out, out, 3))
     else:
         layers = (normed(inp, inner, 1), normed(inner, inner, 3), normed(inner, out, 1))
-    return tuple(
-        Module(f"layer.{i}", layer, places=rest if i else entry) for i, layer in enumerate(layers)
-    )
+    return tuple(Module(f"layer.{i}", layer, places=rest if i else entry) for i, layer in enumerate(layers))
 
 
 ARCHITECTURES = {"resnet": Architecture(ResNetConfig, resnet)}

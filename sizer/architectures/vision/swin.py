@@ -190,7 +190,7 @@ def _relative(c: SwinConfig, s: Stage) -> Children:
     if c.second:
         hidden, two = Axis("hidden", CONTINUOUS), Axis("axes", 2)
         # The distances of a window, not its patches, go through them.
-        distances = Places(fixed=across.size * across.size)
+        window = Places(fixed=across.size * across.size)
         tables = (
             buffer("self.relative_coords_table", ONE, across, across, two, persistent=False),
             buffer("self.relative_position_index", area, area, persistent=False),
@@ -201,7 +201,7 @@ def _relative(c: SwinConfig, s: Stage) -> Children:
                 "self.continuous_position_bias_mlp",
                 (linear("0", hidden, two, bias=True), linear("2", heads, hidden)),
                 component="position",
-                places=distances,
+                places=window,
             ),
             *(tables if in_memory else ()),
         )

@@ -122,7 +122,7 @@ class VitConfig(TowerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.derive(n_positions=self.n_patches + 1, n_seen=self.n_patches)
+        self.derive(n_positions=self.n_patches + 1)
 
 
 def vit(c: VitConfig) -> Module:
@@ -140,9 +140,7 @@ def _tree(c: VitConfig) -> Module:
         return Module("", vit_model(c))
     width = 2 * embed if c.doubled else embed
     labels = Axis("labels", c.n_labels)
-    heads = (
-        linear(name, labels, width, bias=True, component="head", places=ONCE) for name in c.classifiers
-    )
+    heads = (linear(name, labels, width, bias=True, component="head", places=ONCE) for name in c.classifiers)
     return Module("", (Module(c.prefix, vit_model(c)), *heads))
 
 
@@ -160,7 +158,9 @@ def vit_model(c: VitConfig) -> Children:
     shared = _distances(c, "shared_position_bias") if c.distances in ("shared", "both") else ()
     own = _distances(c, "relative_position_bias") if c.distances in ("own", "both") else ()
     added = (c.n_class, c.n_registers, c.n_detection, int(c.distilled))
-    tokens = c.n_seen + sum((count for count in added if count is not None), start=0)
+    tokens = (c.n_patches if c.n_seen is None else c.n_seen) + sum(
+        (count for count in added if count is not None), start=0
+    )
     return (
         Module("embeddings", _embeddings(c, embed)),
         *((Module("rope_embeddings", frequencies),) if axial else ()),
