@@ -200,14 +200,15 @@ class Places(Record):
     """At how many places of its input a module runs: `fixed`, and `each` for every token of its stream.
 
     The patches of an image are `fixed`. A convolution before one that takes steps of two frames runs
-    at two places for each token.
+    at two places for each token. `shared`: what is computed there serves all inputs.
     """
 
-    __slots__ = ("each", "fixed")
+    __slots__ = ("each", "fixed", "shared")
 
-    def __init__(self, fixed: Dim = 0, each: Dim = 0) -> None:
+    def __init__(self, fixed: Dim = 0, each: Dim = 0, *, shared: bool = False) -> None:
         self.fixed = fixed
         self.each = each
+        self.shared = shared
 
 
 # Where one vector stands for the whole input, as in a classifier.

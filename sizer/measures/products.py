@@ -62,7 +62,8 @@ def part_of(
         amount = _matmul(row, leaf, run, tokens)
         if amount is None:
             return None
-        amount = amount * run.batch * row.visits
+        inputs = 1 if row.places is not None and row.places.shared else run.batch
+        amount = amount * inputs * row.visits
         # A frozen matrix passes the gradient on and has none of its own.
         backward = 0 if run.cached else amount * (2 if leaf.trainable else 1)
         return Part(row, "matmul", amount, backward, row.places is not None or not is_convolution(row))
@@ -133,8 +134,8 @@ def _pairs(row: Row, leaf: Op, run: Pass, keeps: bool) -> Dim:
     if (queries := leaf.sizes.get("queries")) is not None:
         return run.places(row) * queries
     if row.places is not None:
-        places = run.places(row)
-        return places * (leaf.sizes.get("window") or places)
+        places, window = run.places(row), leaf.sizes.get("window")
+        return places * (places if window is None else window)
     if row.stream:
         length = run.length(row.stream)
         return length * length

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sizer.core.dims import Dim
+from sizer.core.dims import Dim, is_array
 from sizer.core.tree import ONCE, Op, Param, State
 from sizer.core.walk import Row
 from sizer.errors import InvalidConfig, UnknownName
@@ -38,8 +38,9 @@ def with_streams(rows: Sequence[Row], run: Pass) -> Pass:
 def check_places(rows: Sequence[Row]) -> None:
     """Refuse convolutions over an image of which nothing says at how many places of it they run."""
     for row in rows:
-        runs = not row.stream and not is_zero(row.visits)
-        if runs and row.places is None and is_convolution(row) and len(row.leaf.axes) > 3:  # type: ignore[union-attr]
+        if row.stream or row.places is not None or not is_convolution(row):
+            continue
+        if len(row.leaf.axes) > 3 and (is_array(row.visits) or row.visits != 0):  # type: ignore[union-attr]
             raise InvalidConfig(
                 f"at how many places of an image {row.name} runs is not described yet, so there are no FLOPs "
                 "to give; sizer count and sizer size do not need it"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sizer import units
 from sizer.core.poly import as_poly, symbol
 from sizer.core.walk import walk
+from sizer.errors import Rounded
 from sizer.measures.context import warnings, without_encoder
 from sizer.measures.count import COMPONENTS
 from sizer.measures.flops import Flops, flops_of, kernel_of
@@ -64,13 +66,16 @@ def report(
             return None
         from sizer.measures.closed_forms import flops_forms
 
-        return flops_forms(
-            model,
-            batch_size=batch_size,
-            seq_len=options.get("decoder_len") or seq_len,
-            encoder_len=encoder_len,
-            attention=attention,
-        )
+        tokens = options.get("decoder_len") or seq_len
+        with suppress(Rounded):
+            return flops_forms(
+                model,
+                batch_size=batch_size,
+                seq_len=tokens,
+                encoder_len=encoder_len,
+                attention=attention,
+            )
+        return None
 
     label = "exact" if found.exact else "estimate"
 
@@ -81,7 +86,7 @@ def report(
             table=_table(found, forms()),
             above=[
                 f"{model.name}  ({model.architecture}), {label}: "
-                f"{_inputs(found, batch_size, seq_len)}, {kernel_of(attention)} attention"
+                f"{_inputs(model, found, batch_size, seq_len)}, {kernel_of(attention)} attention"
             ],
             below=[*_below(found), *(_line(other) for other in alternatives)],
             notes=notes(model, found.assumptions),
@@ -133,12 +138,14 @@ def formula(
     return closed_form.report(model, found, unit="FLOPs", notation=notation)
 
 
-def _inputs(found: Flops, batch_size: int, seq_len: int) -> str:
+def _inputs(model: Model, found: Flops, batch_size: int, seq_len: int) -> str:
     """What runs: so many sequences of so many tokens, or inputs of the configuration's own size."""
     if not found.own_input:
         return f"{batch_size:,} × {seq_len:,} tokens"
-    places = f"{found.tokens // batch_size:,} places"
-    return f"{batch_size:,} {'input' if batch_size == 1 else 'inputs'} that become {places}"
+    image = getattr(model.config, "image", None)
+    size = "" if image is None else f" of {image.rows:,} × {image.columns:,} pixels"
+    many = "" if batch_size == 1 else "s"
+    return f"{batch_size:,} input{many}{size}, {found.tokens // batch_size:,} places{' each' if many else ''}"
 
 
 def _alternatives(

@@ -101,7 +101,8 @@ def contrastive(c: ContrastiveConfig) -> Module:
     scales = (Param(name, shape, component="head") for name in c.scales)
     contrast: Children = ()
     if c.text is not None and c.vision is not None:
-        contrast = (Op("contrast", "contrast", {"width": c.d_projection or c.d_vision}, component="head"),)
+        width = c.d_vision if c.d_projection is None else c.d_projection
+        contrast = (Op("contrast", "contrast", {"width": width}, component="head"),)
     return Module("", (*parts, *scales, *contrast))
 
 

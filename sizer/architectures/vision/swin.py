@@ -190,7 +190,7 @@ def _relative(c: SwinConfig, s: Stage) -> Children:
     if c.second:
         hidden, two = Axis("hidden", CONTINUOUS), Axis("axes", 2)
         # The distances of a window, not its patches, go through them.
-        window = Places(fixed=across.size * across.size)
+        window = Places(fixed=across.size * across.size, shared=True)
         tables = (
             buffer("self.relative_coords_table", ONE, across, across, two, persistent=False),
             buffer("self.relative_position_index", area, area, persistent=False),
