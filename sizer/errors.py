@@ -28,6 +28,10 @@ class InvalidConfig(SizerError):
     """A configuration that describes no model: a bad value, or values that contradict."""
 
 
+class Rounded(InvalidConfig):
+    """A number that is rounded where a formula divides."""
+
+
 class UnknownKey(InvalidConfig):
     """A configuration key that the architecture does not have."""
 

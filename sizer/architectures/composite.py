@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 
-class Places(NamedTuple):
+class PartNames(NamedTuple):
     """The names of the parts of a model."""
 
     text: str = "language_model"
@@ -62,7 +62,7 @@ class MultimodalConfig(Config):
     files: str = ""
     token_bias: bool = True
     stored: Rules = ()
-    places: Places = Places()
+    places: PartNames = PartNames()
 
     # The widths are those of the parts, and so are their letters.
     letters = {

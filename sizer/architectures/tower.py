@@ -8,7 +8,7 @@ from sizer.architectures.decoders.decoder import fused_gated_mlp, rotary_buffers
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, gated_mlp, layer_norm, linear, mlp, rms_norm
-from sizer.core.tree import Axis, Leaf, Module, Op, Param, heads_axis
+from sizer.core.tree import Axis, Leaf, Module, Op, Param, Places, heads_axis
 
 Children = tuple[Module | Leaf, ...]
 
@@ -193,6 +193,7 @@ def convolution(
     bias: bool = True,
     act: str = "",
     component: str = "embedding",
+    places: Places | None = None,
 ) -> Module:
     """A convolution, which multiplies as a matrix of all inputs under its kernel."""
     leaves: tuple[Leaf, ...] = (Param("weight", (out, inp, *kernel), "matmul"),)
@@ -200,7 +201,7 @@ def convolution(
         leaves = (*leaves, Param("bias", (out,)))
     if act:
         leaves = (*leaves, Op("act", act, {"width": out.size}))
-    return Module(name, leaves, component=component, kind="conv")
+    return Module(name, leaves, component=component, kind="conv", places=places)
 
 
 def batch_norm(name: str, width: Axis) -> Module:

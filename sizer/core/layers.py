@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sizer.core.dims import Dim
-from sizer.core.tree import Axis, Buffer, Layers, Leaf, Module, Op, Param, State
+from sizer.core.tree import Axis, Buffer, Layers, Leaf, Module, Op, Param, Places, State
 
 # Modules that are one matrix product: torch's Linear, and transformers' Conv1D, stored `[in, out]`.
 MATRICES = ("linear", "conv1d")
@@ -34,12 +34,14 @@ def linear(
     transposed: bool = False,
     tied_to: str | None = None,
     component: str = "",
+    places: Places | None = None,
 ) -> Module:
     """A matrix product, `weight [out, in]`; `transposed` for checkpoints that store `[in, out]`."""
     axes = (inp, out) if transposed else (out, inp)
     weight = Param("weight", axes, "matmul", tied_to)
     leaves = (weight, Param("bias", (out,))) if bias else (weight,)
-    return Module(name, leaves, kind="conv1d" if transposed else "linear", component=component)
+    kind = "conv1d" if transposed else "linear"
+    return Module(name, leaves, kind=kind, component=component, places=places)
 
 
 def embedding(
@@ -79,11 +81,17 @@ def attention_core(
     window: Dim | None = None,
     cached: bool = True,
     cross: bool = False,
+    queries: Dim | None = None,
     traits: tuple[str, ...] = (),
 ) -> tuple[Leaf, ...]:
-    """Scores and mixing, and what decoding keeps of it: keys and values of each KV head."""
+    """Scores and mixing, and what decoding keeps of it: keys and values of each KV head.
+
+    `queries`: as many as that look at all tokens, where it is not the tokens themselves.
+    """
     d_v = d_head if d_value is None else d_value
     sizes = {"heads": heads, "kv_heads": kv_heads, "d_qk": d_head, "d_v": d_v, "window": window}
+    if queries is not None:
+        sizes["queries"] = queries
     op = Op("core", "cross_attention" if cross else "attention", sizes, traits=traits)
     if not cached:
         return (op,)

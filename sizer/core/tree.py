@@ -196,6 +196,27 @@ class Layers(Record):
         self.indices = indices
 
 
+class Places(Record):
+    """At how many places of its input a module runs: `fixed`, and `each` for every token of its stream.
+
+    The patches of an image are `fixed`. A convolution before one that takes steps of two frames runs
+    at two places for each token. `shared`: what is computed there serves all inputs.
+    """
+
+    __slots__ = ("each", "fixed", "shared")
+
+    def __init__(self, fixed: Dim = 0, each: Dim = 0, *, shared: bool = False) -> None:
+        self.fixed = fixed
+        self.each = each
+        self.shared = shared
+
+
+# Where one vector stands for the whole input, as in a classifier.
+ONCE = Places(fixed=1)
+# Where each token has its place, as the patches have that a convolution reads one by one.
+EACH = Places(each=1)
+
+
 class Module(Record):
     """A part of a model.
 
@@ -209,6 +230,8 @@ class Module(Record):
     `uses`: a forward pass runs it that often, on the same tensors.
     `kind`: what it computes ("linear", "layer_norm", …), where a measure needs to know.
     `stream`: the sequence it runs over, where a model has more than one ("encoder").
+    `places`: at how many places of its input it runs, where they are not the tokens of its stream; those of
+    a module around it on the same stream unless given.
     `flow`: how values pass through its children, where not from each to the next: "residual" (what goes
     in is added to what comes out; "residual_after" where the norm follows the sum, "residual_held" and
     "residual_named" where the block still names what its part gave, "residual_scaled" where a multiple is
@@ -229,6 +252,7 @@ class Module(Record):
         "flow",
         "kind",
         "name",
+        "places",
         "repeat",
         "shared",
         "stream",
@@ -250,6 +274,7 @@ class Module(Record):
         uses: Dim | None = None,
         stream: str = "",
         flow: str = "",
+        places: Places | None = None,
     ) -> None:
         self.name = name
         self.children = children
@@ -263,3 +288,4 @@ class Module(Record):
         self.uses = uses
         self.stream = stream
         self.flow = flow
+        self.places = places

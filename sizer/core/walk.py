@@ -8,7 +8,7 @@ from math import prod
 
 from sizer.core.dims import Dim
 from sizer.core.record import Record
-from sizer.core.tree import Axis, Layers, Leaf, Module
+from sizer.core.tree import Axis, Layers, Leaf, Module, Places
 
 
 class Frame(Record):
@@ -35,10 +35,22 @@ class Row(Record):
     """A leaf with all that its place in the tree says about it.
 
     `copies`: how many of it are stored. `active`: how many of those one token visits.
-    `visits`: how often it runs in one forward pass over one token.
+    `visits`: how often it runs in one forward pass over one token. `places`: where it runs, if not once
+    a token.
     """
 
-    __slots__ = ("active", "component", "copies", "frames", "kind", "leaf", "name", "stream", "visits")
+    __slots__ = (
+        "active",
+        "component",
+        "copies",
+        "frames",
+        "kind",
+        "leaf",
+        "name",
+        "places",
+        "stream",
+        "visits",
+    )
 
     def __init__(
         self,
@@ -51,6 +63,7 @@ class Row(Record):
         copies: Dim,
         active: Dim,
         visits: Dim,
+        places: Places | None = None,
     ) -> None:
         self.name = name
         self.leaf = leaf
@@ -61,6 +74,7 @@ class Row(Record):
         self.copies = copies
         self.active = active
         self.visits = visits
+        self.places = places
 
     @property
     def numel(self) -> Dim:
@@ -79,7 +93,7 @@ def numel(axes: tuple[Axis, ...]) -> Dim:
 def walk(root: Module) -> list[Row]:
     """Every leaf of a tree, in the order of the forward pass, with repeats kept as counts."""
     rows: list[Row] = []
-    _walk(root, "", "other", "", (), (1, 1, 1), 1, rows)
+    _walk(root, "", "other", "", None, (), (1, 1, 1), 1, rows)
     return rows
 
 
@@ -88,6 +102,7 @@ def _walk(
     prefix: str,
     component: str,
     stream: str,
+    places: Places | None,
     frames: tuple[Frame, ...],
     times: tuple[Dim, Dim, Dim],
     uses: Dim,
@@ -97,7 +112,9 @@ def _walk(
     if module.name:
         prefix = f"{prefix}.{module.name}" if prefix else module.name
     component = module.component or component
-    stream = module.stream or stream
+    if module.stream and module.stream != stream:
+        stream, places = module.stream, None
+    places = module.places or places
     if module.repeat is not None or module.at is not None or module.uses is not None:
         prefix, frames = _enter(module, prefix, frames)
         uses = uses if module.uses is None else uses * module.uses
@@ -107,7 +124,7 @@ def _walk(
     dotted = f"{prefix}." if prefix else ""
     for child in module.children:
         if isinstance(child, Module):
-            _walk(child, prefix, component, stream, frames, times, uses, rows)
+            _walk(child, prefix, component, stream, places, frames, times, uses, rows)
         else:
             rows.append(
                 Row(
@@ -121,6 +138,7 @@ def _walk(
                     copies,
                     active,
                     visits,
+                    places,
                 )
             )
 

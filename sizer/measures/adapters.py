@@ -46,7 +46,9 @@ def with_lora(found: Flops, lora: LoRA, rows: Sequence[Row], run: Pass) -> Flops
     forward = sum(part.forward for part in counted)
     backward = sum(part.backward for part in counted)
     assumptions = [*found.assumptions, NOTE]
-    return type(found)(forward, backward, 0, counted, found.tokens, assumptions, found.latents)
+    return type(found)(
+        forward, backward, 0, counted, found.tokens, assumptions, found.latents, found.own_input
+    )
 
 
 def _not_needed(rows: Sequence[Row], parts: dict[int, Part], needs: Needs) -> Iterator[tuple[Row, int]]:

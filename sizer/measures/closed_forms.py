@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sizer.core.dims import quotients
 from sizer.core.poly import Poly, as_poly, symbol
 from sizer.core.record import Record
-from sizer.core.walk import walk
-from sizer.errors import InvalidConfig
+from sizer.core.walk import Row, walk
+from sizer.errors import InvalidConfig, Rounded
 from sizer.measures.cache_kinds import kept
 from sizer.measures.cache_layers import Setup, window_letter
 from sizer.measures.flops import flops_of, kernel_of
@@ -17,6 +18,7 @@ from sizer.measures.kv_cache import cache_of
 from sizer.measures.passes import Pass, check_positive
 from sizer.measures.products import as_products
 from sizer.measures.scans import log2
+from sizer.measures.streams import encoder_length
 
 if TYPE_CHECKING:
     from sizer.model import Model
@@ -73,7 +75,7 @@ def flops_forms(
     kernel = kernel_of(attention)
     products = as_products(model.rows(), kernel)
     run = Pass(symbol("B"), symbol("T"), encoder=symbol("Te"), encoder_given=encoder_len is not None)
-    found = flops_of(walk(model.symbolic_tree()), run, kernel=kernel, products=products)
+    found = flops_of(_exact_rows(model), run, kernel=kernel, products=products)
     forms = {name: as_poly(getattr(found, name)) for name in ("forward", "backward", "training")}
     parts = {name: as_poly(value) for name, value in found.components.items()}
     width = getattr(model.config, "d_model", 1)
@@ -85,6 +87,21 @@ def flops_forms(
         "lgD": Letter("log2(d_model)", log2(width, "") if isinstance(width, int) else 0, "of D, rounded up"),
     }
     return ClosedForms(forms, parts, _letters(model, forms, parts, known), found.assumptions, found.exact)
+
+
+def _exact_rows(model: Model) -> list[Row]:
+    """The rows over letters; refuses a model whose numbers are rounded where letters are divided."""
+    with quotients() as taken:
+        rows = walk(model.with_values().symbolic_tree())
+    numbers = model.symbolic[1]
+    for one in taken:
+        dividend, divisor = (as_poly(size).value(numbers) for size in (one.dividend, one.divisor))
+        if dividend % divisor:
+            raise Rounded(
+                f"{one.names}: {dividend} by {divisor} is rounded, which a formula does not; only the number "
+                "is known"
+            )
+    return rows
 
 
 def cache_forms(
@@ -120,7 +137,11 @@ def cache_forms(
     known: dict[str, Letter] = {
         "B": Letter("batch_size", batch_size, "sequences"),
         "T": Letter("seq_len", tokens, "tokens a sequence"),
-        "Te": Letter("encoder_len", encoder_len or seq_len, "tokens of the encoder's sequence"),
+        "Te": Letter(
+            "encoder_len",
+            encoder_len or encoder_length(model.rows(), seq_len),
+            "tokens of the encoder's sequence",
+        ),
     }
     for kind in kinds:
         if kind.window is not None:

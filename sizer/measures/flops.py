@@ -21,7 +21,7 @@ from sizer.measures.passes import Pass, check_positive
 from sizer.measures.products import Part, as_products, part_of
 from sizer.measures.recompute import checkpointing_of, recomputed
 from sizer.measures.scans import SCANS
-from sizer.measures.streams import idle_parts, untrained_parts, with_streams
+from sizer.measures.streams import check_places, idle_parts, own_places, untrained_parts, with_streams
 
 # What a backward pass costs depends on whether the kernel keeps the scores or computes them anew.
 KERNELS = {
@@ -42,6 +42,7 @@ KERNEL_ALIASES = {
 
 NOT_COUNTED = "norms, biases, activations, softmax, rotary positions and lookups count 0 FLOPs"
 FULL_ATTENTION = "attention counts every pair of tokens, without a discount for causal masks or windows"
+ONE_BY_ONE = "estimate: a convolution runs once for each token that it gives"
 COUNTER = "convention of torch.utils.flop_counter (torch 2.13): a multiply-add is 2 FLOPs"
 
 
@@ -52,6 +53,7 @@ class Flops(Record):
     `components`: the forward pass by component. `kinds`: the same by what computes it.
     `estimated`: the share of the forward pass that is an estimate. `tokens`: of all sequences.
     `latents`: how those that a cache keeps are read, a key of `WAYS`; `None` where there are none.
+    `own_input`: the configuration says how large an input is, as of an image; `tokens` are what it becomes.
     """
 
     __slots__ = (
@@ -63,6 +65,7 @@ class Flops(Record):
         "forward",
         "kinds",
         "latents",
+        "own_input",
         "parts",
         "recompute",
         "tokens",
@@ -78,6 +81,7 @@ class Flops(Record):
         tokens: Dim,
         assumptions: Sequence[str] = (),
         latents: str | None = None,
+        own_input: bool = False,
     ) -> None:
         self.forward = forward
         self.backward = backward + recompute
@@ -87,6 +91,7 @@ class Flops(Record):
         self.tokens = tokens
         self.assumptions = list(assumptions)
         self.latents = latents
+        self.own_input = own_input
         self.components = _by_component(parts, "forward")
         self.backward_components = _by_component(parts, "backward")
         self.kinds: dict[str, Dim] = {}
@@ -97,7 +102,7 @@ class Flops(Record):
     @property
     def exact(self) -> bool:
         """Whether no part is an estimate."""
-        return all(part.exact for part in self.parts)
+        return all(part.exact or _nothing(part.forward) for part in self.parts)
 
 
 def _by_component(parts: Iterable[Part], field: str) -> dict[str, Dim]:
@@ -216,6 +221,8 @@ def flops_of(
     `products`: the attentions that run as matrix products, for rows over letters that do not tell.
     """
     run = with_streams(rows, run)
+    check_places(rows)
+    own = own_places(rows, run)
     keeps = any(isinstance(row.leaf, State) and row.stream != "encoder" for row in rows)
     plain = as_products(rows, kernel) if products is None else products
     idle, untrained = idle_parts(rows, run), untrained_parts(rows)
@@ -253,7 +260,8 @@ def flops_of(
             "cannot use torch's flash kernel and runs as matrix products"
         )
     read = latents if kept else None
-    return Flops(forward, backward, recompute, parts, run.tokens * run.batch, assumptions, read)
+    tokens = run.tokens if own is None else own
+    return Flops(forward, backward, recompute, parts, tokens * run.batch, assumptions, read, own is not None)
 
 
 def _check(parts: Sequence[Part], run: Pass, kernel: str, keeps: bool) -> None:
@@ -278,8 +286,11 @@ def _assumptions(parts: Sequence[Part], run: Pass, kernel: str) -> list[str]:
             found.append(f"{kernel} attention, {KERNELS[kernel]}")
     if run.cached:
         found.append("a pass with a cache has no backward pass")
-    for kind in dict.fromkeys(part.kind for part in parts if not part.exact):
-        found.append(f"estimate: {kind}, {SCANS[kind].text} ({SCANS[kind].source})")
+    guessed = (part.kind for part in parts if not part.exact and not _nothing(part.forward))
+    for kind in dict.fromkeys(guessed):
+        found.append(
+            f"estimate: {kind}, {SCANS[kind].text} ({SCANS[kind].source})" if kind in SCANS else ONE_BY_ONE
+        )
     silent = dict.fromkeys(
         part.row.stream for part in parts if part.row.stream in run.lengths and _nothing(part.forward)
     )

@@ -16,6 +16,7 @@ from sizer.measures.cache_kinds import Kept, kept
 from sizer.measures.cache_layers import Layers, Setup
 from sizer.measures.cache_policies import POLICIES
 from sizer.measures.passes import check_positive
+from sizer.measures.streams import encoder_length
 
 
 class KVCache(Record):
@@ -117,10 +118,11 @@ def kv_cache(
     for given in (dtype, key_dtype, value_dtype, sliding_dtype, state_dtype):
         if given is not None and given.lower() != "fp8_ds_mla":
             block(given)
+    rows = list(rows)
     setup = Setup(
         batch_size,
         seq_len,
-        seq_len if encoder_len is None else encoder_len,
+        encoder_length(rows, seq_len) if encoder_len is None else encoder_len,
         dtype,
         key_dtype,
         value_dtype,

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from sizer.core.config import check_size
 from sizer.core.dims import Dim
 from sizer.core.record import Record
+from sizer.core.tree import ONCE
+from sizer.core.walk import Row
 
 
 class Pass(Record):
@@ -88,6 +90,25 @@ class Pass(Record):
         if stream == "encoder" and "encoder" not in self.lengths:
             return self.encoder if self.encodes else 0
         return self.lengths.get(stream, self.tokens)
+
+    def places(self, row: Row) -> Dim:
+        """At how many places a row runs, for one sequence.
+
+        Of a stream whose length is given, that many, but for what runs once.
+        """
+        head = row.component == "head" and not row.stream
+        tokens = self.head_tokens if head else self.length(row.stream)
+        places = row.places
+        if places is None:
+            return tokens
+        own = not row.stream or (row.stream not in self.lengths and not self.encoder_given)
+        if own and is_zero(places.each):
+            return places.fixed
+        if is_zero(tokens):
+            return 0
+        if not is_zero(places.each):
+            return places.each * tokens + places.fixed
+        return places.fixed if places == ONCE else tokens
 
     def pairs(self, window: Dim | None, *, masked: bool) -> Dim:
         """Pairs of a query and a key that attention multiplies, for one sequence.

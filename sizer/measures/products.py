@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sizer.core.dims import Dim
+from sizer.core.dims import Dim, is_array
 from sizer.core.record import Record
 from sizer.core.tree import Op, Param
 from sizer.core.walk import Row
-from sizer.measures.passes import Pass
+from sizer.measures.passes import Pass, is_zero
 from sizer.measures.scans import SCANS
 
 ATTENTION = ("attention", "cross_attention")
@@ -62,10 +62,11 @@ def part_of(
         amount = _matmul(row, leaf, run, tokens)
         if amount is None:
             return None
-        amount = amount * run.batch * row.visits
+        inputs = 1 if row.places is not None and row.places.shared else run.batch
+        amount = amount * inputs * row.visits
         # A frozen matrix passes the gradient on and has none of its own.
         backward = 0 if run.cached else amount * (2 if leaf.trainable else 1)
-        return Part(row, "matmul", amount, backward, True)
+        return Part(row, "matmul", amount, backward, row.places is not None or not is_convolution(row))
     if not isinstance(leaf, Op):
         return None
     sizes = leaf.sizes
@@ -73,9 +74,12 @@ def part_of(
         per_pair, back = _core(leaf, "sdpa" if row.name in plain else kernel)
         pairs: Dim = _pairs(row, leaf, run, keeps) * run.batch * row.visits
         return Part(row, "attention", pairs * per_pair, 0 if run.cached else pairs * back, True)
+    if leaf.kind == "contrast":
+        # Every input of one tower meets every input of the other.
+        amount = 2 * sizes["width"] * run.batch * run.batch  # type: ignore[operator]
+        return Part(row, "matmul", amount, 0 if run.cached else 2 * amount, True)
     if leaf.kind == "matmul":
-        length = run.head_tokens if row.component == "head" else run.length(row.stream)
-        amount = 2 * length * sizes["out"] * sizes["in"] * run.batch * row.visits
+        amount = 2 * run.places(row) * sizes["out"] * sizes["in"] * run.batch * row.visits
         return Part(row, "matmul", amount, 0 if run.cached else 2 * amount, True)
     if leaf.kind in SCANS:
         scan = SCANS[leaf.kind]
@@ -88,16 +92,27 @@ def _matmul(row: Row, leaf: Param, run: Pass, tokens: Dim | None) -> Dim | None:
     """FLOPs of one visit of a weight by one sequence; `None` where it multiplies nothing."""
     use = leaf.use
     if use == "matmul":
-        length = run.head_tokens if row.component == "head" and not row.stream else run.length(row.stream)
-        length = length if tokens is None else tokens
+        length = run.places(row) if tokens is None else tokens
         return 2 * length * (row.numel if leaf.active is None else leaf.active)
     if use == "pooled":
         return 2 * (row.numel if leaf.active is None else leaf.active)
+    if use == "one_query_matmul":
+        # One fused matrix: a learned query runs once, keys and values over all tokens.
+        third = leaf.axes[0].parts[0].size * leaf.axes[1].size
+        places = run.places(row)
+        return 2 * third * (2 * places + 1) if not is_zero(places) else 0
     if use == "cross_qkv_matmul":
         # One fused matrix: queries run over the decoder's tokens, keys and values over the encoder's.
         third = leaf.axes[0].parts[0].size * leaf.axes[1].size
         return 2 * third * (run.tokens + 2 * run.length("encoder"))
     return None
+
+
+def is_convolution(row: Row) -> bool:
+    """Whether a matrix slides over its input, and so may run at other places than the tokens."""
+    if row.kind != "conv" or not isinstance(row.leaf, Param) or row.leaf.use != "matmul":
+        return False
+    return any(is_array(axis.size) or axis.size != 1 for axis in row.leaf.axes[2:])
 
 
 def _core(leaf: Op, kernel: str) -> tuple[Dim, Dim]:
@@ -115,7 +130,12 @@ def _core(leaf: Op, kernel: str) -> tuple[Dim, Dim]:
 
 def _pairs(row: Row, leaf: Op, run: Pass, keeps: bool) -> Dim:
     if leaf.kind == "cross_attention":
-        return run.length(row.stream) * run.encoder
+        return run.places(row) * run.encoder
+    if (queries := leaf.sizes.get("queries")) is not None:
+        return run.places(row) * queries
+    if row.places is not None:
+        places, window = run.places(row), leaf.sizes.get("window")
+        return places * (places if window is None else window)
     if row.stream:
         length = run.length(row.stream)
         return length * length

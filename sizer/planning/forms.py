@@ -25,6 +25,7 @@ from sizer.measures.kv_cache import cache_of
 from sizer.measures.passes import Pass
 from sizer.measures.products import as_products
 from sizer.measures.scans import log2
+from sizer.measures.streams import encoder_length
 from sizer.model import Model
 
 
@@ -231,7 +232,9 @@ def pointwise(model: Model, what: str, settings: Mapping[str, Any]) -> int:
 def run_letters(lettered: Lettered, values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Dim]:
     """The letters of a run: tokens, sequences, what a window leaves of them, and logarithms."""
     tokens, batch = settings["seq_len"], settings["batch_size"]
-    encoder = tokens if settings["encoder_len"] is None else settings["encoder_len"]
+    encoder = settings["encoder_len"]
+    if encoder is None:
+        encoder = encoder_length(lettered.model.rows(), tokens)
     found: dict[str, Dim] = {"T": tokens, "B": batch, "Te": encoder, "lgT": _log2(tokens)}
     if "D" in values:
         found["lgD"] = _log2(values["D"])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sizer import units
 from sizer.core.poly import as_poly, symbol
 from sizer.core.walk import walk
+from sizer.errors import Rounded
 from sizer.measures.context import warnings, without_encoder
 from sizer.measures.count import COMPONENTS
 from sizer.measures.flops import Flops, flops_of, kernel_of
 from sizer.measures.latents import WAYS
 from sizer.measures.passes import Pass
+from sizer.measures.streams import encoder_length
 from sizer.model import Model
 from sizer.report.count import head, legend_lines, notes
 from sizer.report.report import Report, Table, View
@@ -23,13 +26,14 @@ if TYPE_CHECKING:
     from sizer.measures.compute_rules import Estimate
 
 WIDEST_FORMULA = 60
+SEQ_LEN = 1024
 
 
 def report(
     model: Model,
     *,
     batch_size: int = 1,
-    seq_len: int = 1024,
+    seq_len: int = SEQ_LEN,
     attention: str = "eager",
     checkpointing: str = "none",
     causal: bool = False,
@@ -44,11 +48,16 @@ def report(
         least = model.flops(batch_size, seq_len, attention, checkpointing, causal=True, **options)
         alternatives.insert(0, _causal(found, least))
     tokens = (options.get("past_len") or 0) + (options.get("decoder_len") or seq_len)
-    said = warnings(model, tokens + (options.get("decode") or 0))
+    said = [] if found.own_input else warnings(model, tokens + (options.get("decode") or 0))
+    if found.own_input and seq_len != SEQ_LEN:
+        said.append(f"seq_len = {seq_len} changes nothing: the configuration says how large an input is")
     said += without_encoder(model, options.get("encoder_len"))
     if found.latents == "expanded":
         said.append(f"{WAYS['expanded']}; --latents absorbed counts as engines do")
     # The formula of a step from nothing: of one with a cache only the numbers are shown.
+    encoder_len = options.get("encoder_len")
+    if encoder_len is None and options.get("decoder_len"):
+        encoder_len = encoder_length(model.rows(), seq_len)
     plain = not any(options.get(name) for name in ("past_len", "chunk", "decode", "logits_to_keep", "lora"))
 
     @cache
@@ -57,24 +66,27 @@ def report(
             return None
         from sizer.measures.closed_forms import flops_forms
 
-        return flops_forms(
-            model,
-            batch_size=batch_size,
-            seq_len=options.get("decoder_len") or seq_len,
-            encoder_len=options.get("encoder_len") or (seq_len if options.get("decoder_len") else None),
-            attention=attention,
-        )
+        tokens = options.get("decoder_len") or seq_len
+        with suppress(Rounded):
+            return flops_forms(
+                model,
+                batch_size=batch_size,
+                seq_len=tokens,
+                encoder_len=encoder_len,
+                attention=attention,
+            )
+        return None
 
     label = "exact" if found.exact else "estimate"
 
     def view() -> View:
         if explain:
-            return _explained(model, found, forms())
+            return _explained(model, found, forms(), encoder_given=encoder_len is not None)
         return View(
             table=_table(found, forms()),
             above=[
-                f"{model.name}  ({model.architecture}), {label}: {batch_size:,} × {seq_len:,} tokens, "
-                f"{kernel_of(attention)} attention"
+                f"{model.name}  ({model.architecture}), {label}: "
+                f"{_inputs(model, found, batch_size, seq_len)}, {kernel_of(attention)} attention"
             ],
             below=[*_below(found), *(_line(other) for other in alternatives)],
             notes=notes(model, found.assumptions),
@@ -92,7 +104,7 @@ def report(
             "label": label,
             "estimated": found.estimated,
             "batch_size": batch_size,
-            "seq_len": seq_len,
+            "seq_len": None if found.own_input else seq_len,
             "attention": kernel_of(attention),
             "checkpointing": checkpointing,
             "components": _records(found, forms()),
@@ -126,6 +138,16 @@ def formula(
     return closed_form.report(model, found, unit="FLOPs", notation=notation)
 
 
+def _inputs(model: Model, found: Flops, batch_size: int, seq_len: int) -> str:
+    """What runs: so many sequences of so many tokens, or inputs of the configuration's own size."""
+    if not found.own_input:
+        return f"{batch_size:,} × {seq_len:,} tokens"
+    image = getattr(model.config, "image", None)
+    size = "" if image is None else f" of {image.rows:,} × {image.columns:,} pixels"
+    many = "" if batch_size == 1 else "s"
+    return f"{batch_size:,} input{many}{size}, {found.tokens // batch_size:,} places{' each' if many else ''}"
+
+
 def _alternatives(
     model: Model, found: Flops, batch: int, tokens: int, rules: Sequence[str], options: dict[str, Any]
 ) -> list[Estimate]:
@@ -133,7 +155,8 @@ def _alternatives(
         return []
     from sizer.measures.compute_rules import estimate
 
-    run = Pass(batch, options.get("decoder_len") or tokens, encoder=options.get("encoder_len") or tokens)
+    encoder = options.get("encoder_len") or encoder_length(model.rows(), tokens)
+    run = Pass(batch, options.get("decoder_len") or tokens, encoder=encoder)
     return [estimate(rule, found, run, model) for rule in rules]
 
 
@@ -162,9 +185,9 @@ def _below(found: Flops) -> list[str]:
         lines.insert(
             2, f"{'  of it recomputed':<18} {found.recompute:>26,}  ({units.flops(found.recompute)})"
         )
-    lines.append(
-        f"{'forward a token':<18} {found.forward / found.tokens:>26,.0f}  of {found.tokens:,} tokens"
-    )
+    if not found.own_input:
+        a_token = found.forward / found.tokens
+        lines.append(f"{'forward a token':<18} {a_token:>26,.0f}  of {found.tokens:,} tokens")
     if found.estimated:
         lines.append(f"{'of it an estimate':<18} {found.estimated:>26,}  forward")
     return lines
@@ -218,9 +241,9 @@ def _formula(forms: ClosedForms | None) -> dict[str, Any]:
     return {"formula": texts, "values": forms.values}
 
 
-def _explained(model: Model, found: Flops, forms: ClosedForms | None) -> View:
+def _explained(model: Model, found: Flops, forms: ClosedForms | None, *, encoder_given: bool) -> View:
     """Every product and every attention: its formula over letters, its number, and the rules."""
-    texts = [""] * len(found.parts) if forms is None else _formulas(model)
+    texts = [""] * len(found.parts) if forms is None else _formulas(model, encoder_given)
     lines = [
         (part.row.name.replace("{}", "*"), part.kind, text, f"{part.forward:,}", f"{part.backward:,}")
         for part, text in zip(found.parts, texts, strict=True)
@@ -235,8 +258,8 @@ def _explained(model: Model, found: Flops, forms: ClosedForms | None) -> View:
     )
 
 
-def _formulas(model: Model) -> list[str]:
+def _formulas(model: Model, encoder_given: bool) -> list[str]:
     """The formula of each part, in the order of the parts."""
-    run = Pass(symbol("B"), symbol("T"), encoder=symbol("Te"))
+    run = Pass(symbol("B"), symbol("T"), encoder=symbol("Te"), encoder_given=encoder_given)
     parts = flops_of(walk(model.symbolic_tree()), run).parts
     return [as_poly(part.forward).text() for part in parts]

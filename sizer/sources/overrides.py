@@ -41,6 +41,8 @@ ALWAYS_KNOWN = (
 )
 # What one may ask of a file in our own words, whatever its model type.
 SWITCHES = ("count_mtp",)
+# The same, of types whose configuration does not say how large their images are.
+OF_TYPES = {"image_size": ("glpn", "poolformer", "regnet", "resnet", "segformer")}
 
 
 def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,6 +120,8 @@ def _in_file(key: str, values: Mapping[str, Any], record: Mapping[str, Any]) -> 
 
 def _spelled(key: str, known: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     if key in known or key in record.get("ignored", ()) or key in SWITCHES:
+        return key
+    if record["model_type"] in OF_TYPES.get(key, ()):
         return key
     name = canonical_name(key)
     for spelling in (name, *ALIASES.get(name, ())):

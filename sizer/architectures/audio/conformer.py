@@ -18,7 +18,7 @@ from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear
-from sizer.core.tree import Axis, Module, Op, Param, heads_axis
+from sizer.core.tree import EACH, Axis, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -103,12 +103,14 @@ def _blocks(c: ConformerConfig, embed: Axis, hears: bool) -> Module:
         )
         return (layer_norm(f"{name}_layer_norm", embed), Module(name, parts, component="mlp"))
 
+    # What relative positions cost is not described, so the whole is an estimate.
+    places = EACH if c.n_waves is None and c.n_distances is None else None
     # Where frames come one by one, a norm that sees no others stands for that of the batch.
     norm = batch_norm("batch_norm", embed) if hears else layer_norm("depthwise_layer_norm", embed)
     convolve = (
         layer_norm("layer_norm", embed),
         convolution("pointwise_conv1", 2 * embed, embed, ONE, bias=False, component="mixer"),
-        convolution("depthwise_conv", embed, ONE, kernel, bias=False, component="mixer"),
+        convolution("depthwise_conv", embed, ONE, kernel, bias=False, component="mixer", places=places),
         norm,
         convolution("pointwise_conv2", embed, embed, ONE, bias=False, component="mixer"),
     )

@@ -17,7 +17,7 @@ from sizer.architectures.tower import (
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import EACH, Axis, Module, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -128,7 +128,7 @@ def _convolve(c: Phi4AudioConfig, embed: Axis) -> Children:
                 Param("b2", (ONE, gate, ONE)),
             ),
         ),
-        convolution("dw_sep_conv_1d.dw_conv", depthwise, ONE, kernel, component="mixer"),
+        convolution("dw_sep_conv_1d.dw_conv", depthwise, ONE, kernel, component="mixer", places=EACH),
         convolution("dw_sep_conv_1d.pw_conv", pointwise, depthwise, ONE, component="mixer"),
         convolution("ext_pw_conv_1d", gate, embed, ONE, component="mixer"),
     )

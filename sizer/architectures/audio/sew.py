@@ -17,7 +17,7 @@ from sizer.architectures.tower import blocks
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import Axis, Module, Op, Param, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -48,15 +48,17 @@ def sew(c: SewConfig) -> Module:
         blocks(c),
         Module("upsample", upsample),
     )
-    widen = (linear("feature_projection", embed, waveform, bias=True, component="embedding"),)
+    # T tokens go through the blocks; each is made of so many frames, and becomes them again.
+    frames = Places(each=c.n_squeezed)
+    narrow = linear("feature_projection", embed, waveform, bias=True, component="embedding", places=frames)
     model = (
         *((Param("masked_spec_embed", (embed,), component="embedding"),) if c.masked else ()),
-        Module("feature_extractor", feature_layers(c)),
+        Module("feature_extractor", feature_layers(c, frames)),
         layer_norm("layer_norm", waveform),
-        *(widen if c.projected else ()),
+        *((narrow,) if c.projected else ()),
         Module("encoder", encoder),
     )
-    return with_speech_head(c, model, embed, waveform)
+    return with_speech_head(c, model, embed, waveform, frames)
 
 
 ARCHITECTURES = {"sew": Architecture(SewConfig, sew)}

@@ -15,7 +15,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import FIRST, embedding, layer_norm, linear
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import EACH, ONCE, Axis, Module, Op, Param, Places
 
 ONE = Axis("one", 1)
 NAMES = TowerNames(
@@ -30,11 +30,11 @@ NAMES = TowerNames(
 class Wav2Vec2Config(TowerConfig):
     """Sizes and switches of a wav2vec 2.0.
 
-    `channels`, `kernels`: of each convolution over the waveform; `conv_norm`: a norm after the
-    first alone ("group") or after each ("layer"). `n_position_frames`, `n_groups`: of the
-    convolution that gives positions: one under "weight_norm", one before a "batch_norm", or a few
-    plain "layers". `n_buckets`: of WavLM's relative positions. `n_clusters`: UniSpeech's classes.
-    `d_adapter`: width of adapters inside the blocks.
+    `channels`, `kernels`, `steps`: of each convolution over the waveform; `conv_norm`: a norm after the
+    first alone ("group") or after each ("layer"). `n_position_frames`, `n_groups`: of the convolution
+    that gives positions: one under "weight_norm", one before a "batch_norm", or a few plain "layers";
+    whether its kernel is `even`. `n_buckets`: of WavLM's relative positions. `n_clusters`: UniSpeech's
+    classes. `d_adapter`: width of adapters inside the blocks.
     `n_adapter_layers`, `d_out`: convolutions after the blocks, and the width they give.
     """
 
@@ -60,6 +60,8 @@ class Wav2Vec2Config(TowerConfig):
     n_position_layers: Dim | None = None
     n_buckets: Dim | None = None
     n_clusters: Dim | None = None
+    steps: tuple[int, ...] = ()
+    even: bool = True
     masked: bool = True
     weighted_layers: bool = False
     positions: str = "weight_norm"
@@ -144,32 +146,47 @@ def wav2vec2(c: Wav2Vec2Config) -> Module:
     return with_speech_head(c, model, embed, waveform)
 
 
-def with_speech_head(c: Wav2Vec2Config, model: Children, embed: Axis, waveform: Axis) -> Module:
-    """The model alone, or under the head of its task."""
+def with_speech_head(
+    c: Wav2Vec2Config, model: Children, embed: Axis, waveform: Axis, places: Places | None = None
+) -> Module:
+    """The model alone, or under the head of its task, which runs at those places."""
     if c.task == "base":
         return Module("", model)
-    return Module("", (Module(c.prefix, model), *_head(c, embed, waveform)))
+    head = Module("", _head(c, embed, waveform), places=places)
+    return Module("", (Module(c.prefix, model), head))
 
 
-def feature_layers(c: Wav2Vec2Config) -> Children:
-    """The convolutions over the waveform."""
+def feature_layers(c: Wav2Vec2Config, last: Places = EACH) -> Children:
+    """The convolutions over the waveform; `last`: where the last of them runs."""
     widths = [Axis("channels", width) for width in c.channels.sizes()]
     inputs = [ONE, *widths[:-1]]
-    layers = []
+    layers: list[Module] = []
+    places = _sound_places(c, last)
     for i, kernel in enumerate(c.kernels.sizes()):
         normed = c.conv_norm == "layer" or i == 0
         norm = (layer_norm("layer_norm", widths[i]),) if normed else ()
         conv = convolution("conv", widths[i], inputs[i], Axis("kernel", kernel), bias=c.conv_bias, act="gelu")
-        layers.append(Module(f"conv_layers.{i}", (conv, *norm)))
+        layers.append(Module(f"conv_layers.{i}", (conv, *norm), places=places[i]))
     return tuple(layers)
+
+
+def _sound_places(c: Wav2Vec2Config, last: Places) -> list[Places]:
+    """Where each convolution runs over the shortest waveform that becomes T frames."""
+    found = [last]
+    for kernel, step in list(zip(c.kernels.values, c.steps, strict=True))[:0:-1]:
+        after = found[0]
+        found.insert(0, Places((after.fixed - 1) * step + kernel, each=after.each * step))
+    return found
 
 
 def positions(c: Wav2Vec2Config, embed: Axis) -> Children:
     """What tells the frames apart by what is around them."""
     frames, group = Axis("kernel", c.n_position_frames), Axis("group", c.d_group)
+    # An even kernel between margins of its half gives a frame too many, which is cut off.
+    places = Places(int(c.even), each=1)
     if c.positions == "weight_norm":
-        return (Module("conv", _position_convolution(c, embed)),)
-    conv = convolution("conv", embed, group, frames, component="position")
+        return (Module("conv", _position_convolution(c, embed), places=places),)
+    conv = convolution("conv", embed, group, frames, component="position", places=places)
     if c.positions == "batch_norm":
         return (conv, batch_norm("batch_norm", embed))
     return (Module("layers", (conv,), repeat=c.n_position_layers),)
@@ -183,7 +200,7 @@ def _buckets(c: Wav2Vec2Config) -> Children:
     table = (embedding("rel_attn_embed", Axis("buckets", c.n_buckets), heads, component="position"),)
     return (
         Param("gru_rel_pos_const", (ONE, heads, ONE, ONE)),
-        linear("gru_rel_pos_linear", Axis("gates", 8), head, bias=True),
+        linear("gru_rel_pos_linear", Axis("gates", 8), head, bias=True)._replace(uses=c.n_heads),
         Module("", table, at=FIRST),
     )
 
@@ -240,7 +257,7 @@ def _head(c: Wav2Vec2Config, embed: Axis, waveform: Axis) -> Children:
         return (
             *weighted,
             linear("projector", width, embed, bias=True, component="head"),
-            linear("classifier", labels, width, bias=True, component="head"),
+            linear("classifier", labels, width, bias=True, component="head", places=ONCE),
         )
     return _codes(c, embed, waveform)
 

@@ -8,7 +8,7 @@ from sizer.architectures.audio.wav2vec2 import NAMES
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Reading
 from sizer.core.pattern import PerLayer
-from sizer.errors import InvalidConfig, UnknownName
+from sizer.errors import InvalidConfig, UnknownName, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -36,7 +36,14 @@ def waveform_layers(hf: HFConfig) -> dict[str, Any]:
     channels, kernels = tuple(hf["conv_dim"]), tuple(hf["conv_kernel"])
     if len(channels) != len(kernels):
         raise InvalidConfig(f"conv_dim lists {len(channels)} layers and conv_kernel {len(kernels)}")
+    steps = tuple(hf["conv_stride"])
+    if len(steps) != len(kernels) or any(not isinstance(step, int) or step < 1 for step in steps):
+        raise InvalidConfig(
+            f"conv_stride = {clip(repr(hf['conv_stride']))} lists no step for each convolution"
+        )
     return {
+        "steps": steps,
+        "even": whole(hf, "num_conv_pos_embeddings") % 2 == 0,
         "channels": PerLayer(channels),
         "kernels": PerLayer(kernels),
         "conv_bias": bool(hf["conv_bias"]),
@@ -131,6 +138,7 @@ def _data2vec(hf: HFConfig) -> Reading:
         positions="layers",
         n_position_layers=hf["num_conv_pos_embeddings"],
         n_position_frames=whole(hf, "conv_pos_kernel_size"),
+        even=whole(hf, "conv_pos_kernel_size") % 2 == 0,
     )
 
 

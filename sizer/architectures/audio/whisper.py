@@ -19,7 +19,7 @@ from sizer.architectures.tower import (
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, linear
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import EACH, Axis, Module, Op, Param, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -75,8 +75,10 @@ def whisper_encoder(c: AudioConfig) -> Module:
         "",
         (
             # The second convolution halves the length, so the first runs at twice the encoder's.
-            convolution(f"{c.stem}conv1", embed, Axis("mels", c.n_mels), kernel, act="gelu")._replace(uses=2),
-            convolution(f"{c.stem}conv2", embed, embed, kernel, act="gelu"),
+            convolution(
+                f"{c.stem}conv1", embed, Axis("mels", c.n_mels), kernel, act="gelu", places=Places(each=2)
+            ),
+            convolution(f"{c.stem}conv2", embed, embed, kernel, act="gelu", places=EACH),
             *table,
             blocks(c),
             norm(c, c.final_norm, embed),

@@ -12,7 +12,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, embedding, gate_op, linear, rms_norm
-from sizer.core.tree import Axis, Module, Param, State, heads_axis
+from sizer.core.tree import EACH, Axis, Module, Param, State, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -87,7 +87,12 @@ def _filter(c: YuanConfig, embed: Axis) -> Module:
     """
     half, kernel, one = Axis("half", c.d_half), Axis("kernel", 2), Axis("one", 1)
     convolutions = (
-        Module(name, (Param("weight", (out, inp, kernel, one), "matmul"), Param("bias", (out,))), kind="conv")
+        Module(
+            name,
+            (Param("weight", (out, inp, kernel, one), "matmul"), Param("bias", (out,))),
+            kind="conv",
+            places=EACH,
+        )
         for name, out, inp in (("conv1", half, embed), ("conv2", embed, half))
     )
     state = State("conv", per_sequence=2 * c.d_model)

@@ -13,7 +13,7 @@ from sizer.architectures.tower import Children, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear
-from sizer.core.tree import Axis, Buffer, Module, Op, Param, heads_axis
+from sizer.core.tree import Axis, Buffer, Module, Op, Param, Places, heads_axis
 from sizer.errors import InvalidConfig, UnknownName, clip
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def detr(c: DetrConfig) -> Module:
 
     Source: transformers `modeling_detr.py`, `modeling_table_transformer.py`.
     """
-    embed = Axis("embed", c.d_model)
+    embed, queries = Axis("embed", c.d_model), Places(c.n_queries)
     wrapped = "backbone.conv_encoder.model" if c.early else "backbone.model"
     backbone = frozen(c.backbone.module(wrapped, layout=c.layout, stream="encoder"))
     last = (layer_norm("layernorm", embed),) if c.early else ()
@@ -111,15 +111,20 @@ def detr(c: DetrConfig) -> Module:
         backbone,
         *_positions(c),
         embedding("query_position_embeddings", Axis("queries", c.n_queries), embed, component="position"),
-        convolution("input_projection", embed, Axis("channels", c.d_backbone), ONE, ONE),
+        Module(
+            "",
+            (convolution("input_projection", embed, Axis("channels", c.d_backbone), ONE, ONE),),
+            stream="encoder",
+        ),
         Module("encoder", (_encoder_layer(c, embed), *last), stream="encoder"),
-        Module("decoder", (_decoder_layer(c, embed), layer_norm("layernorm", embed))),
+        Module("decoder", (_decoder_layer(c, embed), layer_norm("layernorm", embed)), places=queries),
     )
     if c.task == "base":
         tree = Module("", model)
     else:
-        labels = linear("class_labels_classifier", Axis("labels", c.n_labels + 1), embed, bias=True)
-        tree = Module("", (Module("model", model), labels._replace(component="head"), boxes(embed)))
+        out = Axis("labels", c.n_labels + 1)
+        labels = linear("class_labels_classifier", out, embed, bias=True, component="head", places=queries)
+        tree = Module("", (Module("model", model), labels, boxes(embed)._replace(places=queries)))
     return stored_names(tree, c.stored) if c.layout == "checkpoint" else tree
 
 

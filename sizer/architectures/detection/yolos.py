@@ -14,7 +14,7 @@ from sizer.architectures.vision.vit_types import EARLY, read_vit
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import Axis, Module, Param, Places
 from sizer.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def yolos(c: YolosConfig) -> Module:
         outputs = (embed, embed, Axis("labels", c.n_labels + 1))
         layers = (linear(f"layers.{i}", out, embed, bias=True) for i, out in enumerate(outputs))
         labels = Module("class_labels_classifier", tuple(layers), component="head")
-        tree = Module("", (Module("vit", model), labels, boxes(embed)))
+        found = Module("", (labels, boxes(embed)), places=Places(c.n_detection))
+        tree = Module("", (Module("vit", model), found))
     return stored_names(tree, MIDDLE) if c.layout == "checkpoint" else tree
 
 

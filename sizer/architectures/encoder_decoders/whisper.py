@@ -11,7 +11,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
-from sizer.core.tree import Axis, Leaf, Module, Op, Param
+from sizer.core.tree import ONCE, Axis, Leaf, Module, Op, Param, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -50,7 +50,8 @@ def whisper(c: WhisperConfig) -> Module:
     head = linear("proj_out", vocab, embed, tied_to=tokens, component="head")
     if c.task == "causal":
         return Module("", (Module("model", (text,)), head))
-    audio = Module("encoder", _encoder(c, embed), stream="encoder")
+    # Whatever is heard is cut, or filled, to half a minute.
+    audio = Module("encoder", _encoder(c, embed), places=Places(c.n_source_ctx))
     if c.task == "audio_classification":
         projection = Axis("projection", c.d_projection)
         layer_weights = (Param("layer_weights", (Axis("layers", c.n_layers + 1),), component="head"),)
@@ -59,11 +60,11 @@ def whisper(c: WhisperConfig) -> Module:
             (
                 audio,
                 *(layer_weights if c.weighted_layers else ()),
-                linear("projector", projection, embed, bias=True, component="head"),
-                linear("classifier", labels, projection, bias=True, component="head"),
+                linear("projector", projection, embed, bias=True, component="head", places=audio.places),
+                linear("classifier", labels, projection, bias=True, component="head", places=ONCE),
             ),
         )
-    model = (audio, text)
+    model = (audio._replace(stream="encoder"), text)
     return Module("", model) if c.task == "base" else Module("", (Module("model", model), head))
 
 

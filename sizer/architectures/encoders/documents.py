@@ -21,7 +21,7 @@ from sizer.architectures.tower import Children, convolution
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import Axis, Module, Op, Param, Places
 from sizer.errors import InvalidConfig, UnknownName
 
 if TYPE_CHECKING:
@@ -152,8 +152,10 @@ def layoutlmv3(c: DocumentConfig) -> Module:
 
     Source: transformers `modeling_layoutlmv3.py`.
     """
-    encoder = stack(c, layer(c))
-    return Module("", (*_page_words(c), *_page_image(c), *encoder, *_relative(c)))
+    # The patches and a token for all of them follow the words.
+    patches = Places(each=1) if c.n_side is None else Places(c.n_side * c.n_side + 1, each=1)
+    encoder = Module("", stack(c, layer(c)), places=patches)
+    return Module("", (*_page_words(c), *_page_image(c), encoder, *_relative(c)))
 
 
 def _page_words(c: DocumentConfig) -> Children:
@@ -178,7 +180,14 @@ def _page_image(c: DocumentConfig) -> Children:
     return (
         Param("cls_token", (ONE, ONE, embed), component="embedding"),
         Param("pos_embed", (ONE, rows, embed), component="position"),
-        convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), side, side),
+        convolution(
+            "patch_embed.proj",
+            embed,
+            Axis("channels", c.n_channels),
+            side,
+            side,
+            places=Places(c.n_side * c.n_side),
+        ),
         *boxes,
         layer_norm("LayerNorm", embed),
         layer_norm("norm", embed),

@@ -13,7 +13,7 @@ from sizer.architectures.vision.clip import VisionConfig, patches, vision_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import EACH, Axis, Module, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -56,7 +56,7 @@ def vision(c: VisionConfig) -> Module:
     embeddings = (
         Param("class_embedding", (ONE, ONE, embed), component="embedding"),
         Param("position_embedding", (ONE, rows, embed), component="position"),
-        convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side),
+        convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side, places=EACH),
     )
     return Module("", (Module("embeddings", embeddings), blocks(c), *norms_named(c, c.post_norm, embed)))
 

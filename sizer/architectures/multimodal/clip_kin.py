@@ -29,7 +29,7 @@ from sizer.architectures.vision.clip import (
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, layer_norm, linear, rms_norm
-from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.core.tree import ONCE, Axis, Module, Param, Places, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -92,7 +92,7 @@ def aimv2(c: KinVisionConfig) -> Module:
         rows = Axis("patches", c.n_patches)
         embeddings = (*embeddings, buffer("position_ids", ONE, rows, persistent=False))
     head = (_pool(c, embed),) if c.pooling_head else ()
-    return Module("", (Module("embeddings", embeddings), *rest, *head))
+    return Module("", (first._replace(children=embeddings), *rest, *head))
 
 
 def _pool(c: KinVisionConfig, embed: Axis) -> Module:
@@ -102,10 +102,10 @@ def _pool(c: KinVisionConfig, embed: Axis) -> Module:
         Param("cls_token", (ONE, ONE, embed)),
         linear("k_proj", heads, embed, bias=bias),
         linear("v_proj", heads, embed, bias=bias),
-        *attention_core(c.n_heads, c.n_heads, c.d_head, cached=False),
-        linear("output_proj", embed, heads, bias=True),
+        *attention_core(c.n_heads, c.n_heads, c.d_head, queries=1, cached=False),
+        linear("output_proj", embed, heads, bias=True, places=ONCE),
     )
-    return Module("head", parts, component="head")
+    return Module("head", parts, component="head", places=Places(c.n_patches))
 
 
 def aimv2_text(c: ClipTextConfig) -> Module:

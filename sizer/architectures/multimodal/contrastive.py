@@ -8,12 +8,12 @@ from sizer.architectures.composite import bare
 from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
-from sizer.architectures.tower import TowerConfig, blocks
+from sizer.architectures.tower import Children, TowerConfig, blocks
 from sizer.architectures.vision.clip import ONE, vision_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, embedding, layer_norm, linear
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import ONCE, Axis, Module, Op, Param
 from sizer.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def clip_text(c: ClipTextConfig) -> Module:
     )
     head: tuple[Module, ...] = ()
     if c.d_out is not None:
-        head = (linear("head", Axis("out", c.d_out), embed, bias=True, component="head"),)
+        head = (linear("head", Axis("out", c.d_out), embed, bias=True, component="head", places=ONCE),)
     return Module("", (Module("embeddings", tables), blocks(c), layer_norm("final_layer_norm", embed), *head))
 
 
@@ -91,13 +91,19 @@ def contrastive(c: ContrastiveConfig) -> Module:
     labels = Axis("labels", c.n_labels)
     if c.task == "image_classification":
         vision = Axis("vision", c.d_vision)
-        return Module("", (*parts, linear("classifier", labels, vision, bias=True, component="head")))
+        classifier = linear("classifier", labels, vision, bias=True, component="head", places=ONCE)
+        return Module("", (*parts, classifier))
     for width, name in ((c.d_vision, "visual_projection"), (c.d_text, "text_projection")):
         if width is not None and c.d_projection is not None:
             meet, tower = Axis("projection", c.d_projection), Axis("tower", width)
-            parts.append(linear(name, meet, tower, component="head"))
+            parts.append(linear(name, meet, tower, component="head", places=ONCE))
     shape = () if c.scalar else (ONE,)
-    return Module("", (*parts, *(Param(name, shape, component="head") for name in c.scales)))
+    scales = (Param(name, shape, component="head") for name in c.scales)
+    contrast: Children = ()
+    if c.text is not None and c.vision is not None:
+        width = c.d_vision if c.d_projection is None else c.d_projection
+        contrast = (Op("contrast", "contrast", {"width": width}, component="head"),)
+    return Module("", (*parts, *scales, *contrast))
 
 
 ARCHITECTURES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.decoders.granite import granite
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The inner blocks that reach the text, where a file does not say.
 DEEP = (3, 7, 10)
-PLACES = Places(text="text_model", vision="vision_model")
+PLACES = PartNames(text="text_model", vision="vision_model")
 
 
 @configuration

@@ -23,7 +23,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear, rms_norm, routed_experts
 from sizer.core.pattern import Pattern, PerLayer
-from sizer.core.tree import Axis, Layers, Module, Op, Param
+from sizer.core.tree import EACH, Axis, Layers, Module, Op, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -119,7 +119,7 @@ def vision(c: DotsVisionConfig) -> Module:
     return Module(
         "",
         (
-            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), side, side),
+            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), side, side, places=EACH),
             rms_norm("patch_embed.norm", embed),
             *rotary(c),
             blocks(named, mlps=(dense, *sparse)),

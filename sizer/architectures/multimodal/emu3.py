@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading, hf_reader
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.image_tokens import (
@@ -23,7 +23,7 @@ from sizer.errors import InvalidConfig, clip
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-PLACES = Places(text="text_model", vision="vqmodel")
+PLACES = PartNames(text="text_model", vision="vqmodel")
 
 
 @configuration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.moe.moe_decoder import MoEConfig, moe_decoder, shared_experts
 from sizer.architectures.moe.reading import moe_reading, sparse_layers
@@ -28,7 +28,7 @@ FILES = (
     (r"\.(spatial|temporal)_linear\.fc2\.", r".\1_linear.2."),
     (r"\.(spatial|temporal)_linear\.ln\.", r".\1_linear.3."),
 )
-PLACES = Places(bridge="resampler_model")
+PLACES = PartNames(bridge="resampler_model")
 
 
 @configuration

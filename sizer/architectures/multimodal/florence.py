@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ONE = Axis("one", 1)
 THREE = Axis("kernel", 3)
-PLACES = Places(embedding="shared")
+PLACES = PartNames(embedding="shared")
 
 
 @configuration

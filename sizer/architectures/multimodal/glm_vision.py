@@ -13,7 +13,7 @@ from sizer.architectures.vision.clip import patches
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, gate_op, layer_norm, linear
-from sizer.core.tree import Axis, Module, Op
+from sizer.core.tree import EACH, Axis, Module, Op, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -65,6 +65,8 @@ def glm_vision(c: GlmVisionConfig) -> Module:
     embed, out = Axis("embed", c.d_model), Axis("out", c.d_out)
     side, square = Axis("patch", c.patch_size), Axis("square", c.merge)
     kernel = (Axis("frames", c.n_frames), side, side)
+    # A token of the text is made of a square of patches.
+    patches = Places(each=c.merge * c.merge)
     positions: tuple[Module, ...] = ()
     if c.n_positions is not None:
         rows = Axis("positions", c.n_positions)
@@ -75,12 +77,12 @@ def glm_vision(c: GlmVisionConfig) -> Module:
     return Module(
         "",
         (
-            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), *kernel),
+            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), *kernel, places=patches),
             *positions,
             *rotary_buffers(c.d_rotary, layout=c.layout, name=c.module_names.rotary),
-            blocks(c),
+            blocks(c)._replace(places=patches),
             norm(c, "post_layernorm", embed),
-            convolution("downsample", out, embed, square, square, component="other"),
+            convolution("downsample", out, embed, square, square, component="other", places=EACH),
             _merger(c, out),
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
@@ -188,7 +188,7 @@ def _granite_speech(hf: HFConfig) -> Reading:
         qformer=bare(queries),
         d_qformer=queries["hidden_size"],
         n_queries=whole(hf, "window_size") // whole(hf, "downsample_rate"),
-        places=Places(audio="encoder", bridge="projector"),
+        places=PartNames(audio="encoder", bridge="projector"),
         files="whole_text",
     )
 

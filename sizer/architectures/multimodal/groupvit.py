@@ -13,7 +13,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, layer_norm, linear, mlp
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Module, Op, Param, heads_axis
+from sizer.core.tree import EACH, Axis, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def group_vision(c: GroupVisionConfig) -> Module:
     embed, side, rows = Axis("embed", c.d_model), Axis("patch", c.patch_size), Axis("patches", c.n_patches)
     embeddings = (
         Param("position_embeddings", (ONE, rows, embed), component="position"),
-        convolution("patch_embeddings.projection", embed, Axis("channels", c.n_channels), side, side),
+        convolution(
+            "patch_embeddings.projection", embed, Axis("channels", c.n_channels), side, side, places=EACH
+        ),
         layer_norm("layernorm", embed),
     )
     stages = (_stage(c, i, embed) for i in range(len(c.depths)))

@@ -12,7 +12,7 @@ from sizer.architectures.vision.clip import vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear, rms_norm
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import EACH, Axis, Module, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -98,7 +98,7 @@ def _tower(c: HunyuanVisionConfig, merger: Module) -> Module:
     # One row more than there are patches, for a token that is not used.
     rows = Axis("positions", c.n_side * c.n_side + 1)
     embeddings = (
-        convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side),
+        convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side, places=EACH),
         embedding("position_embedding", rows, embed, component="position"),
     )
     return Module("", (Module("embeddings", embeddings), blocks(c), merger))

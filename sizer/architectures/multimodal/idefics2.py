@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
@@ -15,7 +15,7 @@ from sizer.core.tree import Axis, Module, Param, heads_axis
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-PLACES = Places(text="text_model", vision="vision_model", bridge="connector")
+PLACES = PartNames(text="text_model", vision="vision_model", bridge="connector")
 
 
 @configuration

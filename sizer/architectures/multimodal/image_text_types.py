@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.composite import Places, bare, reading, text_of
+from sizer.architectures.composite import PartNames, bare, reading, text_of
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Reading
 from sizer.errors import InvalidConfig, clip
@@ -12,14 +12,14 @@ from sizer.errors import InvalidConfig, clip
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-COSMOS = Places(vision="visual", bridge="projector")
-DEEPSEEK = Places(vision="vision_model", bridge="aligner")
-HYPERCLOVAX = Places(vision="vision_model", bridge="projector")
-IDEFICS = Places(text="text_model", vision="vision_model", bridge="connector")
-LIGHTON = Places(vision="vision_encoder", bridge="vision_projection")
-PADDLE = Places(vision="visual.vision_model", bridge="projector")
-VIDEO_LLAMA = Places(vision="vision_model", bridge="projector")
-VIDEO_LLAVA = Places(vision="image_tower")
+COSMOS = PartNames(vision="visual", bridge="projector")
+DEEPSEEK = PartNames(vision="vision_model", bridge="aligner")
+HYPERCLOVAX = PartNames(vision="vision_model", bridge="projector")
+IDEFICS = PartNames(text="text_model", vision="vision_model", bridge="connector")
+LIGHTON = PartNames(vision="vision_encoder", bridge="vision_projection")
+PADDLE = PartNames(vision="visual.vision_model", bridge="projector")
+VIDEO_LLAMA = PartNames(vision="vision_model", bridge="projector")
+VIDEO_LLAVA = PartNames(vision="image_tower")
 
 
 QIANFAN = (

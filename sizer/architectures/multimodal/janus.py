@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
@@ -19,7 +19,7 @@ from sizer.core.tree import Axis, Module, Op
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-PLACES = Places(vision="vision_model", bridge="aligner")
+PLACES = PartNames(vision="vision_model", bridge="aligner")
 
 
 @configuration

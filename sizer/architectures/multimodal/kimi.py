@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import Places, multimodal, reading
+from sizer.architectures.composite import PartNames, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
 from sizer.architectures.registry import Architecture, Reading
@@ -14,7 +14,7 @@ from sizer.architectures.vision.clip import patch_side, side
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import EACH, Axis, Module, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -34,7 +34,7 @@ FILES = TowerNames(
     mlp=("mlp", "fc0", "fc1"),
     norms=("norm0", "", "norm1", ""),
 )
-PLACES = Places(bridge="mm_projector")
+PLACES = PartNames(bridge="mm_projector")
 
 
 @configuration
@@ -82,7 +82,7 @@ def moon_vit(c: MoonVitConfig) -> Module:
     return Module(
         "",
         (
-            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), patch, patch),
+            convolution("patch_embed.proj", embed, Axis("channels", c.n_channels), patch, patch, places=EACH),
             Module("patch_embed.pos_emb", (grid, *(() if stored else frames)), component="position"),
             *rotary(c),
             blocks(c),

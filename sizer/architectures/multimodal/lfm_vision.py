@@ -19,7 +19,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import gate_op, linear, rms_norm
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Module
+from sizer.core.tree import EACH, Axis, Module
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -53,7 +53,16 @@ def lfm_vision(c: LfmVisionConfig) -> Module:
         "conv",
         (
             linear("in_proj", 3 * embed, embed),
-            convolution("spatial_conv", embed, Axis("one", 1), side, side, bias=False, component="mixer"),
+            convolution(
+                "spatial_conv",
+                embed,
+                Axis("one", 1),
+                side,
+                side,
+                bias=False,
+                component="mixer",
+                places=EACH,
+            ),
             gate_op("identity", 2 * c.d_model),
             linear("out_proj", embed, embed),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, attention
 from sizer.architectures.vision.clip import VisionConfig, patches, side, vision_sizes, vision_tower
@@ -17,7 +17,7 @@ from sizer.errors import InvalidConfig, clip
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-PLACES = Places(bridge="merger")
+PLACES = PartNames(bridge="merger")
 
 
 @configuration

@@ -12,7 +12,7 @@ from sizer.architectures.tower import CLIP, TowerConfig, blocks, convolution, no
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
-from sizer.core.tree import Axis, Module, Op
+from sizer.core.tree import EACH, Axis, Module, Op
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -55,7 +55,7 @@ def vision(c: MiniMaxVisionConfig) -> Module:
     return Module(
         "",
         (
-            convolution(patch_name, embed, channels, *kernel, bias=False),
+            convolution(patch_name, embed, channels, *kernel, bias=False, places=EACH),
             norm(c, f"{around}pre_layrnorm", embed),
             *rotary(c),
             blocks(c),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.decoders.decoder import DecoderConfig, attention, feed_forward, rotary_buffers
 from sizer.architectures.decoders.reading import dense, listed_layers, rotary_width
 from sizer.architectures.heads import with_head
@@ -15,13 +15,13 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, rms_norm
 from sizer.core.pattern import Pattern
-from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.core.tree import EACH, Axis, Module, Param, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 ONE = Axis("one", 1)
-PLACES = Places(vision="vision_model")
+PLACES = PartNames(vision="vision_model")
 
 
 @configuration
@@ -129,7 +129,9 @@ def vision(c: MllamaVisionConfig) -> Module:
         "",
         (
             Param("class_embedding", (embed,), component="embedding"),
-            convolution("patch_embedding", embed, Axis("channels", c.n_channels), side, side, bias=False),
+            convolution(
+                "patch_embedding", embed, Axis("channels", c.n_channels), side, side, bias=False, places=EACH
+            ),
             _tile_positions(c, "pre_tile_positional_embedding"),
             _positions(c, embed),
             layer_norm("layernorm_pre", embed),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import Places, multimodal, reading
+from sizer.architectures.composite import PartNames, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.bridge import BridgedConfig, bridge
 from sizer.architectures.registry import Architecture, Reading
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 NAMES = TowerNames(block="layers", attention="attn", output="proj", norms=("norm1", "", "norm2", ""))
-PLACES = Places(bridge="vision_adapter")
+PLACES = PartNames(bridge="vision_adapter")
 
 
 @configuration

@@ -10,7 +10,7 @@ from sizer.architectures.tower import TowerConfig, TowerNames, blocks, convoluti
 from sizer.architectures.vision.clip import vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
-from sizer.core.tree import Axis, Module
+from sizer.core.tree import EACH, Axis, Module
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -49,7 +49,9 @@ def pixtral(c: PixtralConfig) -> Module:
     return Module(
         "",
         (
-            convolution("patch_conv", embed, Axis("channels", c.n_channels), side, side, bias=False),
+            convolution(
+                "patch_conv", embed, Axis("channels", c.n_channels), side, side, bias=False, places=EACH
+            ),
             norm(c, "ln_pre", embed),
             *rotary(c),
             blocks(c),

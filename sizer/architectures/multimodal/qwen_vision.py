@@ -11,7 +11,7 @@ from sizer.architectures.tower import TowerConfig, TowerNames, blocks, convoluti
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear
-from sizer.core.tree import Axis, Module, Op
+from sizer.core.tree import Axis, Module, Op, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -83,18 +83,22 @@ def qwen_vision(c: QwenVisionConfig) -> Module:
     if c.n_positions is not None:
         table = (embedding("pos_embed", Axis("positions", c.n_positions), embed, component="position"),)
     merged = Axis("merged", c.d_model * c.merge * c.merge)
+    # A token of the text is made of a square of patches.
+    patches = Places(each=c.merge * c.merge)
     deep: tuple[Module, ...] = ()
     if c.n_deep is not None:
         deep = (merger(c, c.deep_name, merged)._replace(repeat=c.n_deep),)
     return Module(
         "",
         (
-            convolution(
-                "patch_embed.proj", embed, Axis("channels", c.n_channels), *kernel, bias=c.patch_bias
+            Module(
+                "patch_embed",
+                (convolution("proj", embed, Axis("channels", c.n_channels), *kernel, bias=c.patch_bias),),
+                places=patches,
             ),
             *table,
             *rotary_buffers(c.d_rotary, layout=c.layout, name=c.module_names.rotary),
-            blocks(c),
+            blocks(c)._replace(places=patches),
             merger(c, "merger", embed),
             *deep,
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import (
     MultimodalConfig,
-    Places,
+    PartNames,
     language_model,
     multimodal,
     reading,
@@ -18,7 +18,7 @@ from sizer.architectures.registry import Architecture, Reading, hf_reader
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-PLACES = Places(vision="visual")
+PLACES = PartNames(vision="visual")
 
 ARCHITECTURES = {"qwen_vl": Architecture(MultimodalConfig, multimodal)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, bare, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.parts import part_of
 from sizer.architectures.registry import Architecture, Reading
@@ -14,7 +14,7 @@ from sizer.architectures.tower import Children, TowerConfig, TowerNames, blocks
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear, rms_norm
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import Axis, Module, Op, Param, Places
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -127,7 +127,7 @@ def radio(c: RadioConfig) -> Module:
         (
             *_conditioner(c, one),
             Module("embeddings", embeddings),
-            blocks(c),
+            blocks(c)._replace(places=Places(c.n_tokens, each=1)),
             Module("", (buffer("summary_idxs", Axis("summary", c.n_summary)),)),
         ),
     )
@@ -226,7 +226,7 @@ def _omni(hf: HFConfig) -> Reading:
         d_bridge=hf["projector_hidden_size"],
         merge=int(1 / hf["downsample_ratio"]) ** 2,
         final_norm=bool(text.get("num_nextn_predict_layers")),
-        places=Places(vision="vision_model"),
+        places=PartNames(vision="vision_model"),
         stored=OMNI,
         **more,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, multimodal, reading
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import stored_names
@@ -41,7 +41,7 @@ FILES = (
     (r"^model\.vision_model\.", "vision_model."),
     (r"^model\.multi_modal_projector\.", "vit_large_projector."),
 )
-PLACES = Places(vision="vision_model")
+PLACES = PartNames(vision="vision_model")
 
 
 def step3_vision(c: VisionConfig) -> Module:

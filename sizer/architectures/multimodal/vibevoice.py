@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sizer.architectures.composite import MultimodalConfig, Places, bare, multimodal, reading
+from sizer.architectures.composite import MultimodalConfig, PartNames, bare, multimodal, reading
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
 ONE = Axis("one", 1)
-PLACES = Places(audio="acoustic_tokenizer_encoder")
+PLACES = PartNames(audio="acoustic_tokenizer_encoder")
 
 
 @configuration

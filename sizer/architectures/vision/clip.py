@@ -17,8 +17,8 @@ from sizer.architectures.tower import (
 )
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
-from sizer.core.layers import buffer, embedding, layer_norm, linear, mlp
-from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.core.layers import attention_core, buffer, embedding, layer_norm, linear, mlp
+from sizer.core.tree import EACH, ONCE, Axis, Module, Param, Places, heads_axis
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -65,17 +65,18 @@ def vision_tower(c: VisionConfig) -> Module:
 
     Source: transformers `modeling_clip.py`, `modeling_siglip.py`.
     """
-    embed = Axis("embed", c.d_model)
-    head = (_pooling_head(c, embed),) if c.pooling_head else ()
+    embed, patches, tokens = Axis("embed", c.d_model), EACH, EACH
+    if c.n_patches is not None and not c.unfolded:
+        patches, tokens = Places(c.n_patches), Places(c.n_patches + c.class_token)
     return Module(
         "",
         (
-            Module("embeddings", _embeddings(c, embed)),
+            Module("embeddings", _embeddings(c, embed), places=patches),
             *norms_named(c, c.pre_norm, embed),
             *rotary(c),
-            blocks(c),
+            blocks(c)._replace(places=tokens),
             *norms_named(c, c.post_norm, embed),
-            *head,
+            *((_pooling_head(c, embed, tokens),) if c.pooling_head else ()),
         ),
     )
 
@@ -103,16 +104,17 @@ def _positions(c: VisionConfig, embed: Axis) -> Children:
     )
 
 
-def _pooling_head(c: VisionConfig, embed: Axis) -> Module:
+def _pooling_head(c: VisionConfig, embed: Axis, tokens: Places) -> Module:
     """One learned query attends to all patches; queries, keys and values are one matrix."""
     heads, ffn = heads_axis("heads", c.n_heads, c.d_head), Axis("ffn", c.d_ff)
+    read = (
+        Param("in_proj_weight", (3 * heads, embed), "one_query_matmul"),
+        Param("in_proj_bias", (3 * heads,)),
+        *attention_core(c.n_heads, c.n_heads, c.d_head, queries=1, cached=False),
+    )
     attention = Module(
         "attention",
-        (
-            Param("in_proj_weight", (3 * heads, embed), "matmul"),
-            Param("in_proj_bias", (3 * heads,)),
-            linear("out_proj", embed, heads, bias=True),
-        ),
+        (Module("", read, places=tokens), linear("out_proj", embed, heads, bias=True)),
         component="attention",
     )
     return Module(
@@ -124,6 +126,7 @@ def _pooling_head(c: VisionConfig, embed: Axis) -> Module:
             mlp("mlp", ffn, embed, act=c.act, names=("fc1", "fc2"), component="head"),
         ),
         component="head",
+        places=ONCE,
     )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.clip import patch_side
+from sizer.architectures.vision.grid import Grid, ImageConfig, image_sides
 from sizer.architectures.vision.vit_types import task_of_vision
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import ONCE, Axis, Module, Op, Param
 from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ WIDTHS, DEPTHS = (96, 192, 384, 768), (3, 3, 9, 3)
 
 
 @configuration
-class ConvNextConfig(Config):
+class ConvNextConfig(ImageConfig):
     """Sizes and switches of a ConvNeXt.
 
     `scaled`: a learned factor on each block's output; `responses`: ConvNeXt V2's norm of responses.
@@ -44,11 +46,26 @@ class ConvNextConfig(Config):
     prefix: str = "convnext"
     task: str = "base"
 
-    letters = {"widths": "C", "depths": "L", "patch_size": "p", "n_channels": "Nc"}
-    meanings = {"patch_size": "side of a patch", "n_channels": "colour channels"}
+    letters = {
+        **ImageConfig.letters,
+        "widths": "C",
+        "depths": "L",
+        "patch_size": "p",
+        "n_channels": "Nc",
+    }
+    meanings = {
+        **ImageConfig.meanings,
+        "patch_size": "side of a patch",
+        "n_channels": "colour channels",
+    }
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    @cached_property
+    def grids(self) -> list[Grid]:
+        """Of each stage."""
+        found = [self.image.patched(self.patch_size)]
+        while len(found) < len(self.depths):
+            found.append(found[-1].patched(2))
+        return found
 
 
 def convnext(c: ConvNextConfig) -> Module:
@@ -60,7 +77,11 @@ def convnext(c: ConvNextConfig) -> Module:
     side = Axis("patch", c.patch_size)
     image = Axis("image", c.n_channels)
     stages = [
-        Module(f"{_stages(c)}.{i}", (*_downsample(c, i, widths, image, side), _blocks(c, widths[i], depth)))
+        Module(
+            f"{_stages(c)}.{i}",
+            (*_downsample(c, i, widths, image, side), _blocks(c, widths[i], depth)),
+            places=c.grids[i].places,
+        )
         for i, depth in enumerate(c.depths.sizes())
     ]
     first = (
@@ -68,13 +89,14 @@ def convnext(c: ConvNextConfig) -> Module:
         layer_norm("layernorm", widths[0]),
     )
     model = (
-        *(() if c.dino else (Module("embeddings", first),)),
+        *(() if c.dino else (Module("embeddings", first, places=c.grids[0].places),)),
         *stages,
         layer_norm("layer_norm" if c.dino else "layernorm", widths[-1]),
     )
     if c.task == "base":
         return Module("", model)
-    classifier = linear("classifier", Axis("labels", c.n_labels), widths[-1], bias=True, component="head")
+    labels = Axis("labels", c.n_labels)
+    classifier = linear("classifier", labels, widths[-1], bias=True, component="head", places=ONCE)
     return Module("", (Module(c.prefix, model), classifier))
 
 
@@ -136,6 +158,7 @@ def _convnext(hf: HFConfig, **own: Any) -> Reading:
         "n_channels": hf["num_channels"],
         "scaled": hf.get("layer_scale_init_value", 0) > 0,
         "act": hf["hidden_act"],
+        **image_sides(hf),
         **own,
     }
     return Reading("convnext", given)

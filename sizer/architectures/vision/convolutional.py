@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
+from sizer.architectures.vision.grid import Grid, ImageConfig, image_sides, steps
 from sizer.architectures.vision.vit_types import task_of_vision
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import first_and_rest, layer_norm, linear
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Module, Op, Param
+from sizer.core.tree import ONCE, Axis, Module, Op, Param
 from sizer.errors import InvalidConfig, clip
 
 if TYPE_CHECKING:
@@ -22,11 +24,15 @@ ONE = Axis("one", 1)
 # The layers of MobileNet V1 that halve the sides of the image, and double its channels.
 HALVING = (1, 3, 5, 11)
 N_MOBILE = 13
+# Kernel, step and padding of convolutions that halve the sides of an image, and that keep them.
+HALVES, KEEPS = (3, 2, 1), (3, 1, 1)
 
 
 @configuration
-class StagesConfig(Config):
+class StagesConfig(ImageConfig):
     """Sizes and switches of a network of stages.
+
+    `steps`: of the first convolution, and then of each stage or layer: side of its kernel, step, padding.
 
     RegNet: `widths`, `depths`, `groups` (channels that a convolution sees), and `squeezed`, `first_squeezed`:
     channels of the gates of each stage and of its first block, in layers of type y. `shortcuts`: the
@@ -43,12 +49,14 @@ class StagesConfig(Config):
     kernels: PerLayer | None = None
     ffns: PerLayer | None = None
     n_channels: Dim = 3
+    steps: tuple[tuple[int, int, int], ...] = ()
     shortcuts: tuple[bool, ...] = ()
     scaled: bool = True
     act: str = "relu"
     task: str = "base"
 
     letters = {
+        **ImageConfig.letters,
         "widths": "C",
         "d_stem": "Cs",
         "depths": "L",
@@ -59,10 +67,19 @@ class StagesConfig(Config):
         "ffns": "F",
         "n_channels": "Nc",
     }
-    meanings = {"d_stem": "channels after the first convolution", "n_channels": "colour channels"}
+    meanings = {
+        **ImageConfig.meanings,
+        "d_stem": "channels after the first convolution",
+        "n_channels": "colour channels",
+    }
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    @cached_property
+    def grids(self) -> list[Grid]:
+        """The image, and what each of the `steps` leaves of it."""
+        found = [self.image]
+        for step in self.steps:
+            found.append(found[-1].convolved(*step))
+        return found
 
 
 def normed(inp: Axis, out: Axis, kernel: int) -> Children:
@@ -77,10 +94,9 @@ def normed(inp: Axis, out: Axis, kernel: int) -> Children:
 def _classified(c: StagesConfig, name: str, model: Children, head: str, width: Axis) -> Module:
     if c.task == "base":
         return Module("", model)
-    return Module(
-        "",
-        (Module(name, model), linear(head, Axis("labels", c.n_labels), width, bias=True, component="head")),
-    )
+    labels = Axis("labels", c.n_labels)
+    classifier = linear(head, labels, width, bias=True, component="head", places=ONCE)
+    return Module("", (Module(name, model), classifier))
 
 
 def regnet(c: StagesConfig) -> Module:
@@ -94,8 +110,9 @@ def regnet(c: StagesConfig) -> Module:
         around = (Module("shortcut", normed(inputs[i], widths[i], 1)),) if c.shortcuts[i] else ()
         first = (*around, *_regnet_block(c, i, inputs[i], widths[i], first=True))
         rest = _regnet_block(c, i, widths[i], widths[i], first=False)
-        stages.append(Module(f"encoder.stages.{i}", (first_and_rest("layers", first, rest, depth),)))
-    model = (Module("embedder.embedder", normed(image, stem, 3)), *stages)
+        layers = first_and_rest("layers", first, rest, depth)
+        stages.append(Module(f"encoder.stages.{i}", (layers,), places=c.grids[i + 2].places))
+    model = (Module("embedder.embedder", normed(image, stem, 3), places=c.grids[1].places), *stages)
     return _classified(c, "regnet", model, "classifier.1", widths[-1])
 
 
@@ -114,7 +131,9 @@ def _regnet_block(c: StagesConfig, i: int, inp: Axis, out: Axis, *, first: bool)
             )
         )
     layers.append(normed(out, out, 1))
-    return tuple(Module(f"layer.{j}", layer) for j, layer in enumerate(layers))
+    # The second convolution of the first block takes the steps.
+    entry = c.grids[i + 1].places if first else None
+    return tuple(Module(f"layer.{j}", layer, places=None if j else entry) for j, layer in enumerate(layers))
 
 
 def _pooled(name: str, out: Axis, inp: Axis) -> Module:
@@ -132,9 +151,11 @@ def mobilenet_v1(c: StagesConfig) -> Module:
     widths = [Axis("channels", width) for width in c.widths.sizes()]
     layers = []
     for i, (inp, out) in enumerate(pairwise(widths)):
-        layers.append(Module(f"layer.{2 * i}", normed(ONE, inp, 3)))
-        layers.append(Module(f"layer.{2 * i + 1}", normed(inp, out, 1)))
-    model = (Module("conv_stem", normed(Axis("image", c.n_channels), widths[0], 3)), *layers)
+        places = c.grids[i + 2].places
+        layers.append(Module(f"layer.{2 * i}", normed(ONE, inp, 3), places=places))
+        layers.append(Module(f"layer.{2 * i + 1}", normed(inp, out, 1), places=places))
+    stem = normed(Axis("image", c.n_channels), widths[0], 3)
+    model = (Module("conv_stem", stem, places=c.grids[1].places), *layers)
     return _classified(c, "mobilenet_v1", model, "classifier", widths[-1])
 
 
@@ -159,12 +180,14 @@ def poolformer(c: StagesConfig) -> Module:
             convolution("output.conv1", ffn, width, ONE, ONE, act=c.act, component="mlp"),
             convolution("output.conv2", width, ffn, ONE, ONE, component="mlp"),
         )
-        parts.append(convolution(f"encoder.patch_embeddings.{i}.projection", width, inputs[i], side, side))
-        parts.append(Module(f"encoder.block.{i}", block, repeat=depth))
+        name, places = f"encoder.patch_embeddings.{i}.projection", c.grids[i + 1].places
+        parts.append(convolution(name, width, inputs[i], side, side, places=places))
+        parts.append(Module(f"encoder.block.{i}", block, repeat=depth, places=places))
     # The norm belongs to the classifier, though both classes of images have it.
     if c.task == "base":
         return Module("", tuple(parts))
-    labels = linear("classifier", Axis("labels", c.n_labels), widths[-1], bias=True, component="head")
+    out = Axis("labels", c.n_labels)
+    labels = linear("classifier", out, widths[-1], bias=True, component="head", places=ONCE)
     return Module("", (Module("poolformer", tuple(parts)), layer_norm("norm", widths[-1]), labels))
 
 
@@ -201,6 +224,12 @@ def _regnet(hf: HFConfig) -> Reading:
             *(True for _ in widths[1:]),
         ),
         "act": hf["hidden_act"],
+        "steps": (
+            HALVES,
+            HALVES if hf["downsample_in_first_stage"] else KEEPS,
+            *(HALVES for _ in widths[1:]),
+        ),
+        **image_sides(hf),
     }
     return Reading("regnet", given)
 
@@ -217,6 +246,8 @@ def _mobilenet_v1(hf: HFConfig) -> Reading:
         "widths": PerLayer(widths),
         "n_channels": hf["num_channels"],
         "act": hf["hidden_act"],
+        "steps": (HALVES, *(HALVES if i in HALVING else KEEPS for i in range(N_MOBILE))),
+        **image_sides(hf),
     }
     return Reading("mobilenet_v1", given)
 
@@ -235,6 +266,8 @@ def _poolformer(hf: HFConfig) -> Reading:
         "n_channels": hf["num_channels"],
         "scaled": bool(hf["use_layer_scale"]),
         "act": hf["hidden_act"],
+        "steps": steps(hf, "patch_sizes", "strides", "padding"),
+        **image_sides(hf),
     }
     return Reading("poolformer", given)
 

@@ -15,8 +15,8 @@ from sizer.architectures.vision.vit_types import EARLY, read_vit
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
-from sizer.core.tree import Axis, Module, Param
-from sizer.errors import UnknownName
+from sizer.core.tree import Axis, Module, Param, Places
+from sizer.errors import InvalidConfig, UnknownName, clip
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -64,7 +64,7 @@ def masked_autoencoder(c: MaeConfig) -> Module:
 
 
 def _blocks(c: MaeConfig, names: TowerNames) -> Module:
-    return blocks(
+    painted = blocks(
         TowerConfig(
             d_model=c.d_decoder,
             n_layers=c.n_decoder_layers,
@@ -75,17 +75,23 @@ def _blocks(c: MaeConfig, names: TowerNames) -> Module:
             module_names=names._replace(block="decoder_layers"),
         )
     )
+    return painted._replace(places=Places(c.n_patches if c.n_class is None else c.n_patches + c.n_class))
 
 
 def _decoder(c: MaeConfig, names: TowerNames) -> Children:
     width, rows = Axis("decoder", c.d_decoder), Axis("patches", c.n_positions)
+    # The class token goes through the decoder too.
+    seen = Places((c.n_patches if c.n_seen is None else c.n_seen) + 1)
+    painted = Places(c.n_patches + 1)
     parts = (
         Param("mask_token", (ONE, ONE, width), component="embedding"),
         Param("decoder_pos_embed", (ONE, rows, width), trainable=False, component="position"),
-        linear("decoder_embed", width, Axis("embed", c.d_model), bias=True, component="other"),
+        linear("decoder_embed", width, Axis("embed", c.d_model), bias=True, component="other", places=seen),
         _blocks(c, names),
         layer_norm("decoder_norm", width),
-        linear("decoder_pred", Axis("pixels", c.n_pixels), width, bias=True, component="head"),
+        linear(
+            "decoder_pred", Axis("pixels", c.n_pixels), width, bias=True, component="head", places=painted
+        ),
     )
     return (Module("decoder", parts),)
 
@@ -133,7 +139,13 @@ def _task(hf: HFConfig) -> str:
 def _vit_mae(hf: HFConfig) -> Reading:
     # transformers 5 takes the decoder's layers for an encoder's when it writes their names.
     moved = (("decoder_layers", "decoder_encoder.layer"),) if hf.saved_by_transformers_5 else ()
-    return _read(hf, read_vit(hf, task=_task(hf), fixed_positions=True, file_names=EARLY, stored=moved))
+    ratio = hf["mask_ratio"]
+    if not isinstance(ratio, int | float) or not 0 <= ratio < 1:
+        raise InvalidConfig(f"mask_ratio = {clip(repr(ratio))} is not a share of the patches")
+    # The class token is not masked.
+    seen = max(1, int(patches(hf) * (1 - ratio)))
+    found = read_vit(hf, task=_task(hf), n_seen=seen, fixed_positions=True, file_names=EARLY, stored=moved)
+    return _read(hf, found)
 
 
 def _videomae(hf: HFConfig) -> Reading:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
+from sizer.architectures.vision.grid import Grid, ImageConfig, image_sides, steps
 from sizer.architectures.vision.vit_types import task_of_vision
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, layer_norm, linear
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Module, Op, heads_axis
+from sizer.core.tree import ONCE, Axis, Module, Op, heads_axis
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -22,8 +24,10 @@ THREE = Axis("kernel", 3)
 
 
 @configuration
-class SegformerConfig(Config):
+class SegformerConfig(ImageConfig):
     """Sizes of each stage. `ratios`: the side of the squares of its keys, none for 1.
+
+    `steps`: kernel, step and padding of the convolution before each stage.
 
     `early`: the names of transformers 4 in memory too.
     """
@@ -38,9 +42,11 @@ class SegformerConfig(Config):
     n_channels: Dim = 3
     act: str = "gelu"
     early: bool = False
+    steps: tuple[tuple[int, int, int], ...] = ()
     task: str = "base"
 
     letters = {
+        **ImageConfig.letters,
         "widths": "C",
         "depths": "L",
         "heads": "H",
@@ -50,10 +56,15 @@ class SegformerConfig(Config):
         "ratios": "R",
         "n_channels": "Nc",
     }
-    meanings = {"n_channels": "colour channels"}
+    meanings = {**ImageConfig.meanings, "n_channels": "colour channels"}
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    @cached_property
+    def grids(self) -> list[Grid]:
+        """The image, and what is left of it in each stage."""
+        found = [self.image]
+        for step in self.steps:
+            found.append(found[-1].convolved(*step))
+        return found
 
 
 def segformer(c: SegformerConfig) -> Module:
@@ -77,13 +88,14 @@ def segformer(c: SegformerConfig) -> Module:
             layer_norm("layer_norm", widths[i]),
         )
         model += [
-            Module(first, patches),
-            Module(blocks, _block(c, i, widths[i], early), repeat=depth),
+            Module(first, patches, places=c.grids[i + 1].places),
+            Module(blocks, _block(c, i, widths[i], early), repeat=depth, places=c.grids[i + 1].places),
             layer_norm(norm, widths[i]),
         ]
     if c.task == "base":
         return Module("", tuple(model))
-    classifier = linear("classifier", Axis("labels", c.n_labels), widths[-1], bias=True, component="head")
+    labels = Axis("labels", c.n_labels)
+    classifier = linear("classifier", labels, widths[-1], bias=True, component="head", places=ONCE)
     return Module("", (Module("segformer", tuple(model)), classifier))
 
 
@@ -113,13 +125,17 @@ def _attention(c: SegformerConfig, i: int, embed: Axis, early: bool) -> Children
     if early:
         conv, norm = "self.sr", "self.layer_norm"
     reduce: Children = ()
+    keys = c.grids[i + 1]
     if c.ratios.values[i] is not None:
-        side = Axis("square", c.ratios.sizes()[i])
-        reduce = (convolution(conv, embed, embed, side, side, component="attention"), layer_norm(norm, embed))
+        side, keys = Axis("square", c.ratios.sizes()[i]), keys.patched(c.ratios.sizes()[i])
+        conv_ = convolution(conv, embed, embed, side, side, component="attention", places=keys.places)
+        reduce = (conv_, layer_norm(norm, embed))
+    query, *others = (linear(name, heads, embed, bias=True) for name in names)
     return (
         *reduce,
-        *(linear(name, heads, embed, bias=True) for name in names),
-        *attention_core(n_heads, n_heads, d_head, cached=False),
+        query,
+        *(other._replace(places=keys.places) for other in others),
+        *attention_core(n_heads, n_heads, d_head, window=keys.places.fixed, cached=False),
         linear("output.dense" if early else "o_proj", embed, heads, bias=True),
     )
 
@@ -148,6 +164,8 @@ def _segformer(hf: HFConfig) -> Reading:
         "n_channels": hf["num_channels"],
         "act": hf["hidden_act"],
         "early": hf.model_type == "glpn",
+        "steps": steps(hf, "patch_sizes", "strides"),
+        **image_sides(hf),
     }
     return Reading("segformer", given)
 

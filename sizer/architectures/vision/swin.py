@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.clip import ONE, patch_side, patches, side
+from sizer.architectures.vision.grid import Grid, ImageConfig, image_sides
 from sizer.architectures.vision.vit_types import task_of_vision
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, layer_norm, linear
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Module, Op, Param, heads_axis
+from sizer.core.tree import ONCE, Axis, Module, Op, Param, Places, heads_axis
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ CONTINUOUS = 512
 
 
 @configuration
-class SwinConfig(Config):
+class SwinConfig(ImageConfig):
     """Sizes and switches of a Swin.
 
     `widths`, `depths`, `heads`, `head_widths`, `ffns`, `windows`: of each stage.
@@ -51,6 +53,7 @@ class SwinConfig(Config):
     task: str = "base"
 
     letters = {
+        **ImageConfig.letters,
         "widths": "C",
         "depths": "L",
         "heads": "H",
@@ -62,13 +65,38 @@ class SwinConfig(Config):
         "n_positions": "Np",
     }
     meanings = {
+        **ImageConfig.meanings,
         "patch_size": "side of a patch",
         "n_channels": "colour channels",
         "n_positions": "rows of the table of positions",
     }
 
     def __post_init__(self) -> None:
-        check_sizes(self)
+        super().__post_init__()
+        _ = self.windowed
+
+    @cached_property
+    def grids(self) -> list[Grid]:
+        """Of each stage: an image is enlarged until patches fill it, and a grid until it can be halved."""
+        found = [self.image.covered(self.patch_size).patched(self.patch_size)]
+        while len(found) < len(self.depths):
+            found.append(found[-1].covered(2).patched(2))
+        return found
+
+    @cached_property
+    def windowed(self) -> list[Grid]:
+        """Of each stage, enlarged until windows fill it."""
+        return [
+            grid.covered(_smaller(window, grid))
+            for grid, window in zip(self.grids, self.windows.sizes(), strict=True)
+        ]
+
+
+def _smaller(window: Dim, grid: Grid) -> Dim:
+    """A window is no larger than the grid."""
+    if isinstance(window, int) and isinstance(grid.rows, int) and isinstance(grid.columns, int):
+        return min(window, grid.rows, grid.columns)
+    return window
 
 
 class Stage:
@@ -79,6 +107,7 @@ class Stage:
         self.ffn = Axis("ffn", c.ffns.sizes()[i])
         self.n_heads, self.d_head = c.heads.sizes()[i], c.head_widths.sizes()[i]
         self.window, self.depth = c.windows.sizes()[i], c.depths.sizes()[i]
+        self.attended, self.windowed = _smaller(self.window, c.grids[i]), c.windowed[i].places
         self.early = c.early or c.layout == "checkpoint"
 
 
@@ -93,17 +122,17 @@ def swin(c: SwinConfig) -> Module:
         stage = Stage(c, i)
         block = Module("blocks", _block(c, stage), repeat=stage.depth)
         last = i == len(widths) - 1
-        stages.append(
-            Module(f"encoder.layers.{i}", (block,) if last else (block, _merge(c, width, widths[i + 1])))
-        )
+        parts = (block,) if last else (block, _merge(c, width, widths[i + 1], c.grids[i + 1].places))
+        stages.append(Module(f"encoder.layers.{i}", parts, places=c.grids[i].places))
     model = (
-        Module("embeddings", _embeddings(c, widths[0])),
+        Module("embeddings", _embeddings(c, widths[0]), places=c.grids[0].places),
         *stages,
         *((layer_norm("layernorm", widths[-1]),) if c.final_norm else ()),
     )
     if c.task == "base":
         return Module("", model)
-    classifier = linear("classifier", Axis("labels", c.n_labels), widths[-1], bias=True, component="head")
+    labels = Axis("labels", c.n_labels)
+    classifier = linear("classifier", labels, widths[-1], bias=True, component="head", places=ONCE)
     return Module("", (Module(c.prefix, model), classifier))
 
 
@@ -120,19 +149,19 @@ def _embeddings(c: SwinConfig, embed: Axis) -> Children:
     )
 
 
-def _merge(c: SwinConfig, narrow: Axis, wide: Axis) -> Module:
+def _merge(c: SwinConfig, narrow: Axis, wide: Axis, places: Places) -> Module:
     """Four patches become one, twice as wide."""
     four = 4 * narrow
     normed = wide if c.second else four
     parts = (linear("reduction", wide, four), layer_norm("norm", normed))
-    return Module("downsample", parts, component="other")
+    return Module("downsample", parts, component="other", places=places)
 
 
 def _block(c: SwinConfig, s: Stage) -> Children:
     up, down = ("intermediate.dense", "output.dense") if s.early else ("mlp.fc1", "mlp.fc2")
     return (
         layer_norm("layernorm_before", s.embed),
-        Module("attention", _attention(c, s), component="attention"),
+        Module("attention", _attention(c, s), component="attention", places=s.windowed),
         layer_norm("layernorm_after", s.embed),
         linear(up, s.ffn, s.embed, bias=True, component="mlp"),
         Op("act", c.act, {"width": s.ffn.size}, component="mlp"),
@@ -148,7 +177,7 @@ def _attention(c: SwinConfig, s: Stage) -> Children:
     return (
         *_relative(c, s),
         *(linear(name, heads, s.embed, bias=bias) for name, bias in zip(names, biases, strict=True)),
-        *attention_core(s.n_heads, s.n_heads, s.d_head, window=s.window * s.window, cached=False),
+        *attention_core(s.n_heads, s.n_heads, s.d_head, window=s.attended * s.attended, cached=False),
         linear("output.dense" if s.early else "o_proj", s.embed, heads, bias=True),
     )
 
@@ -160,14 +189,20 @@ def _relative(c: SwinConfig, s: Stage) -> Children:
     in_memory = c.layout == "transformers"
     if c.second:
         hidden, two = Axis("hidden", CONTINUOUS), Axis("axes", 2)
+        # The distances of a window, not its patches, go through them.
+        window = Places(fixed=across.size * across.size, shared=True)
         tables = (
             buffer("self.relative_coords_table", ONE, across, across, two, persistent=False),
             buffer("self.relative_position_index", area, area, persistent=False),
         )
         return (
             Param("self.logit_scale", (heads, ONE, ONE)),
-            linear("self.continuous_position_bias_mlp.0", hidden, two, bias=True, component="position"),
-            linear("self.continuous_position_bias_mlp.2", heads, hidden, component="position"),
+            Module(
+                "self.continuous_position_bias_mlp",
+                (linear("0", hidden, two, bias=True), linear("2", heads, hidden)),
+                component="position",
+                places=window,
+            ),
             *(tables if in_memory else ()),
         )
     where = "self" if s.early else "relative_position_bias"
@@ -204,6 +239,7 @@ def _swin(hf: HFConfig, **own: Any) -> Reading:
         "n_positions": patches(hf) if hf["use_absolute_embeddings"] else None,
         "qkv_bias": bool(hf["qkv_bias"]),
         "act": hf["hidden_act"],
+        **image_sides(hf),
         **own,
     }
     return Reading("swin", given)

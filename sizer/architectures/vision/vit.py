@@ -18,7 +18,7 @@ from sizer.architectures.vision.clip import patches, vision_sizes
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, layer_norm, linear
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import ONCE, Axis, Module, Param, Places
 from sizer.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class VitConfig(TowerConfig):
 
     `n_class`, `n_registers`, `n_detection`: learned tokens before or after the patches; `distilled`:
     one more. `n_positions`: rows of the table of positions, all patches and a token unless given.
+    `n_seen`: the patches that reach the blocks, where not all do.
     `mask_token`: a vector for masked patches, of which DINOv2's is a `flat_mask`. `absolute`: a table
     of positions, which nothing changes where they are `fixed_positions`. `n_distances`: relative
     positions, of each block ("own"), of all ("shared") or "both".
@@ -67,6 +68,7 @@ class VitConfig(TowerConfig):
     n_detection: Dim | None = None
     n_positions: Dim | None = None
     n_frames: Dim | None = None
+    n_seen: Dim | None = None
     n_distances: Dim | None = None
     d_axial: Dim | None = None
     distances: str = "own"
@@ -96,6 +98,7 @@ class VitConfig(TowerConfig):
         "n_detection": "Nd",
         "n_positions": "Nps",
         "n_frames": "Nf",
+        "n_seen": "Nse",
         "n_distances": "Nx",
         "d_axial": "Dx",
         "d_pooler": "Dp",
@@ -110,6 +113,7 @@ class VitConfig(TowerConfig):
         "n_detection": "tokens for objects",
         "n_positions": "rows of the table of positions",
         "n_frames": "frames of a patch",
+        "n_seen": "patches that are not masked",
         "n_distances": "relative positions",
         "d_axial": "frequencies of rotary positions along an axis",
         "d_pooler": "width of the pooled token",
@@ -136,7 +140,7 @@ def _tree(c: VitConfig) -> Module:
         return Module("", vit_model(c))
     width = 2 * embed if c.doubled else embed
     labels = Axis("labels", c.n_labels)
-    heads = (linear(name, labels, width, bias=True, component="head") for name in c.classifiers)
+    heads = (linear(name, labels, width, bias=True, component="head", places=ONCE) for name in c.classifiers)
     return Module("", (Module(c.prefix, vit_model(c)), *heads))
 
 
@@ -145,17 +149,23 @@ def vit_model(c: VitConfig) -> Children:
     embed = Axis("embed", c.d_model)
     pooler: tuple[Module, ...] = ()
     if c.d_pooler is not None:
-        pooler = (linear("pooler.dense", Axis("pooled", c.d_pooler), embed, bias=True, component="head"),)
+        out = Axis("pooled", c.d_pooler)
+        pooler = (linear("pooler.dense", out, embed, bias=True, component="head", places=ONCE),)
     if c.pooled_norm:
         pooler = (*pooler, layer_norm("pooler.layernorm", embed))
     frequencies = (buffer("inv_freq", Axis("rotary", c.d_axial), persistent=False),)
     axial = c.d_axial is not None and c.layout == "transformers"
     shared = _distances(c, "shared_position_bias") if c.distances in ("shared", "both") else ()
+    own = _distances(c, "relative_position_bias") if c.distances in ("own", "both") else ()
+    added = (c.n_class, c.n_registers, c.n_detection, int(c.distilled))
+    tokens = (c.n_patches if c.n_seen is None else c.n_seen) + sum(
+        (count for count in added if count is not None), start=0
+    )
     return (
         Module("embeddings", _embeddings(c, embed)),
         *((Module("rope_embeddings", frequencies),) if axial else ()),
         *shared,
-        blocks(c, *(_distances(c, "relative_position_bias") if c.distances in ("own", "both") else ())),
+        blocks(c, *own)._replace(places=Places(fixed=tokens)),
         *((layer_norm(c.post_norm, embed),) if c.post_norm else ()),
         *pooler,
     )
@@ -194,7 +204,13 @@ def _embeddings(c: VitConfig, embed: Axis) -> Children:
             if count is not None
         ),
         *((Param("mask_token", mask, component="embedding"),) if c.mask_token else ()),
-        convolution(c.patch_name, embed, Axis("channels", c.n_channels), *kernel),
+        convolution(
+            c.patch_name,
+            embed,
+            Axis("channels", c.n_channels),
+            *kernel,
+            places=Places(fixed=c.n_patches),
+        ),
         *(table if c.absolute else ()),
     )
 
