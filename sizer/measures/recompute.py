@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sizer.core.dims import Dim
 from sizer.core.poly import exact_quotient
 from sizer.core.tree import Op, Param, State
 from sizer.core.walk import Row
 from sizer.errors import UnknownName
-from sizer.measures.products import Part
+
+if TYPE_CHECKING:
+    from sizer.measures.products import Part
 
 CHECKPOINTING = ("none", "selective", "matmuls", "full")
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sizer import units
 from sizer.core.record import Record
 from sizer.errors import UnknownName
-from sizer.measures.activations import Ledger, activations
 from sizer.measures.context import warnings
-from sizer.measures.inference import Inference, inference
 from sizer.measures.memory import Training, training, training_formula
-from sizer.measures.published import published
 from sizer.measures.step.simulate import Settings
 from sizer.model import Model
 from sizer.report.count import head, notes
 from sizer.report.report import Report, Table, View
+
+if TYPE_CHECKING:
+    from sizer.measures.activations import Ledger
 
 UNITS = ("auto", "B", "GB", "GiB")
 # What a picture runs along, and the words below its axis.
@@ -68,7 +68,7 @@ def train_report(
                 _, form = training_formula(model, settings, **how)  # type: ignore[arg-type]
                 more += ["", f"peak = {form}", f"with {_values(model, settings)}"]
                 more += ["other sizes may peak at another moment, and one sequence differs from several"]
-            more += ["", *_largest(activations(model, settings))]
+            more += ["", *_largest(model, settings)]
         return _view(model, lines, more, found.assumptions, found.sources, unit, explain)
 
     def document() -> dict[str, Any]:
@@ -107,7 +107,9 @@ def infer_report(
     quant: str | None = None,
 ) -> Report:
     """Weights, cache, and the activations of a prefill."""
-    found: Inference = inference(
+    from sizer.measures.inference import inference
+
+    found = inference(
         model,
         batch_size=batch_size,
         seq_len=seq_len,
@@ -151,6 +153,8 @@ def infer_report(
 
 def published_report(model: Model, name: str, *, unit: str, **sizes: Any) -> Report:
     """A formula that others published, by name."""
+    from sizer.measures.published import published
+
     found = published(model, name, **sizes)
 
     def view() -> View:
@@ -182,6 +186,8 @@ def published_report(model: Model, name: str, *, unit: str, **sizes: Any) -> Rep
 
 def ledger_report(model: Model, settings: Settings, *, unit: str) -> Report:
     """Every tensor that the forward pass keeps."""
+    from sizer.measures.activations import activations
+
     found = activations(model, settings)
 
     def view() -> View:
@@ -256,7 +262,10 @@ def _values(model: Model, settings: Settings) -> str:
     return ", ".join(f"{letter} = {value:,}" for letter, value in values.items())
 
 
-def _largest(found: Ledger, most: int = 8) -> list[str]:
+def _largest(model: Model, settings: Settings, most: int = 8) -> list[str]:
+    from sizer.measures.activations import activations
+
+    found = activations(model, settings)
     kept = sorted((entry for entry in found.entries if entry.new), key=lambda e: -e.new * e.layers)
     return [
         "the largest of what is kept:",

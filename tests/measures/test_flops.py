@@ -527,9 +527,9 @@ def test_a_hundred_layers_of_experts_take_less_than_five_milliseconds() -> None:
     model.flops(1, 128)
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         model.flops(1, 128, checkpointing=True)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
 
     assert min(times) < 0.005
 

@@ -112,6 +112,7 @@ def visits(found: Any, base: str) -> Iterator[Open]:
     def begin(**options: Any) -> Visit:
         options = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **options}
         context = found.new_context(**options)
+        context.set_default_timeout(60_000)
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=base)
         contexts.append(context)
         opened.append(Visit(context.new_page(), base))

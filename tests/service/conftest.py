@@ -19,6 +19,17 @@ import pytest
 from repository import ROOT
 from service.browsing import Open, browser, visits
 
+# Seconds after which what a test waits for is missing, on a machine that is slow and busy too.
+PATIENCE = 60
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait for something of another process."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
 
 class Server:
     """`sizer serve` on a free port; `log` are its lines so far."""
@@ -41,7 +52,7 @@ class Server:
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self._wait()
-        self.client = httpx.Client(base_url=self.base, timeout=15)
+        self.client = httpx.Client(base_url=self.base, timeout=PATIENCE)
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -51,16 +62,15 @@ class Server:
                 self.base = found[1]
 
     def _wait(self) -> None:
-        for _ in range(300):
-            if self.process.poll() is not None:
-                break
+        def ready() -> bool:
             try:
-                if self.base and httpx.get(f"{self.base}/readyz").status_code == 200:
-                    return
+                return bool(self.base) and httpx.get(f"{self.base}/readyz").status_code == 200
             except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError("the server did not start:\n" + "".join(self.log))
+                return False
+
+        until(lambda: self.process.poll() is not None or ready())
+        if self.process.poll() is not None:
+            raise AssertionError("the server did not start:\n" + "".join(self.log))
 
     @property
     def port(self) -> int:
@@ -74,7 +84,7 @@ class Server:
         """SIGTERM, unless it has ended, and the exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(30)
+            return self.process.wait(PATIENCE)
         finally:
             self._close()
 
@@ -90,7 +100,7 @@ class Server:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """One server for the tests that leave it as it was."""
-    found = Server("--max-body", "1000000", "--deadline", "4", "--heavy-deadline", "20")
+    found = Server("--max-body", "1000000", "--deadline", "10", "--heavy-deadline", "20")
     yield found
     assert found.stop() == 0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from service.conftest import ROOT, Server
+from service.conftest import PATIENCE, ROOT, Server
 
 GPT2 = {"model_type": "gpt2"}
 
@@ -39,13 +39,6 @@ BODIES: list[tuple[str, str, bytes, int, str]] = [
     ("no text", "count", b"\xff\xfe{}", 400, "UTF-8"),
     ("a lone surrogate", "count", b'{"model": "\\ud800"}', 404, "no preset"),
     ("a name of 900 KB", "count", b'{"model": "%s"}' % (b"a" * 900_000), 404, "no preset"),
-    (
-        "layers by row",
-        "count",
-        b'{"model": "gpt2", "set": {"n_layers": 100000000}, "by": "layer"}',
-        422,
-        "takes",
-    ),
     ("an unknown type", "count", b'{"model": {"model_type": "../../etc"}}', 422, ""),
     ("no type", "count", b'{"model": {}}', 422, ""),
     ("a set of nothing", "count", b'{"model": "gpt2", "set": 3}', 422, "KEY=VALUE"),
@@ -82,7 +75,17 @@ def test_a_body_that_means_harm(server: Server, path: str, body: bytes, status: 
     assert response.status_code == status, response.text[:300]
     assert part in response.json()["detail"]
     assert len(response.content) < 5_000
-    assert time.monotonic() - begin < 12
+    assert time.monotonic() - begin < 30
+    assert server.client.get("/v1/count?model=gpt2-small").status_code == 200
+
+
+def test_an_answer_that_takes_too_much(start: Callable[..., Server]) -> None:
+    server = start("--deadline", "2")
+    body = b'{"model": "gpt2", "set": {"n_layers": 100000000}, "by": "layer"}'
+    response = server.client.post("/v1/count", content=body, headers={"content-type": "application/json"})
+
+    # Time, or on a fast machine memory.
+    assert (response.status_code, "takes" in response.json()["detail"]) == (422, True)
     assert server.client.get("/v1/count?model=gpt2-small").status_code == 200
 
 
@@ -210,14 +213,15 @@ def test_a_million_layers_are_counted(server: Server) -> None:
 
 def test_a_client_that_leaves_a_stream(server: Server) -> None:
     path = "/v1/tensors?model=gpt2-small&expand=true&set=n_layers%3D100000"
+    begin = time.monotonic()
     for _ in range(3):
         with server.client.stream("GET", path) as response:
             assert next(response.iter_bytes())
-    begin = time.monotonic()
     small = server.client.get("/v1/tensors?model=gpt2-small&expand=true")
 
     assert small.status_code == 200
-    assert time.monotonic() - begin < 10
+    # Calculators that went on would be busy until their deadline of 20 seconds.
+    assert time.monotonic() - begin < 15
 
 
 def test_counts_are_answered_while_heavy_answers_are_worked_out(server: Server) -> None:
@@ -226,13 +230,14 @@ def test_counts_are_answered_while_heavy_answers_are_worked_out(server: Server) 
         begin = time.monotonic()
         for depth in range(1, 11):
             assert server.client.get(f"/v1/count?model=gpt2-medium&depth={depth}").status_code == 200
-        assert (time.monotonic() - begin) / 10 < 0.5
+        # Where these waited for those, nobody reads those, so it would be for 20 seconds.
+        assert time.monotonic() - begin < 15
 
 
 def raw(port: int, *parts: bytes, pause: float = 0, shut: bool = False) -> bytes:
     """Send parts, and read until the other side closes."""
     data = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as client:
         try:
             for part in parts:
                 client.sendall(part)
@@ -277,15 +282,17 @@ def test_a_connection_that_means_harm(impatient: Server, parts: list[bytes], beg
     answer = raw(impatient.port, *parts)
 
     assert answer.startswith(begin)
-    assert time.monotonic() - start < 6
+    # A client is usually given 20 seconds.
+    assert time.monotonic() - start < 15
     assert impatient.client.get("/v1/count?model=gpt2-small").status_code == 200
 
 
 def test_headers_a_byte_at_a_time(impatient: Server) -> None:
     start = time.monotonic()
-    raw(impatient.port, *(bytes([byte]) for byte in b"GET / HTTP/1.1\r\nhost: " + b"x" * 200), pause=0.05)
+    # 21 seconds of them, where nobody ends it.
+    raw(impatient.port, *(bytes([byte]) for byte in b"GET / HTTP/1.1\r\nhost: " + b"x" * 400), pause=0.05)
 
-    assert time.monotonic() - start < 6
+    assert time.monotonic() - start < 15
 
 
 def test_a_client_that_closes_its_half(server: Server) -> None:
@@ -301,8 +308,9 @@ def test_a_hundred_that_are_slow_do_not_hold_up_the_next(server: Server) -> None
         each.sendall(HALF)
     begin = time.monotonic()
     try:
-        assert httpx.get(f"{server.base}/v1/count?model=gpt2-small").status_code == 200
-        assert time.monotonic() - begin < 3
+        assert httpx.get(f"{server.base}/v1/count?model=gpt2-small", timeout=PATIENCE).status_code == 200
+        # A slow client is given 20 seconds.
+        assert time.monotonic() - begin < 15
     finally:
         for each in slow:
             each.close()
@@ -317,7 +325,7 @@ def test_those_that_say_nothing_make_room(start: Callable[..., Server]) -> None:
             each.sendall(HALF)
         for depth in range(1, 30):
             # A connection of its own, and an answer that is worked out.
-            answer = httpx.get(f"{server.base}/v1/count?model=gpt2-small&depth={depth}", timeout=60)
+            answer = httpx.get(f"{server.base}/v1/count?model=gpt2-small&depth={depth}", timeout=PATIENCE)
             assert answer.status_code == 200, answer.text
     finally:
         for each in silent + slow:
@@ -331,7 +339,7 @@ def test_too_many_that_wait_are_told(start: Callable[..., Server]) -> None:
     from sizer.service.lanes import Busy, Job, Lane
 
     async def ask() -> list[object]:
-        lane = Lane(1, 1, 5.0, 2_000_000_000)
+        lane = Lane(1, 1, 60.0, 2_000_000_000)
         jobs = [
             lane.answer(Job("count", f"model=gpt2&depth={i + 1}", "", b"", both=False, gzip=False))
             for i in range(4)

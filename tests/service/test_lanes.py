@@ -27,7 +27,7 @@ def job(path: str = "count", query: str = "model=gpt2-small") -> Job:
 
 
 @asynccontextmanager
-async def lane(queue: int = 2, deadline: float = 20.0) -> AsyncIterator[Lane]:
+async def lane(queue: int = 2, deadline: float = 60.0) -> AsyncIterator[Lane]:
     """One place."""
     found = Lane(1, queue, deadline, MEMORY)
     try:
@@ -201,7 +201,7 @@ def test_a_client_that_takes_nothing_of_a_long_answer() -> None:
         async with living(app):
             for _ in range(2):
                 await _asked(app, "/v1/tensors", LONG, never)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await _asked(app, "/v1/tensors", "model=gpt2-small", take)
         return taken
 

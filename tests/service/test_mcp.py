@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, ClientSession, StdioServerParameters, stdio_client
 from service.conftest import ROOT
 
-from sizer.service.lanes import Lane
+from sizer.service.lanes import Job, Lane
 from sizer.service.mcp import server
 
 Run = Callable[..., tuple[int, str, str]]
@@ -63,18 +63,23 @@ def test_tools_answer_as_the_commands(sizer_cli: Run) -> None:
 
 def test_more_calls_than_may_wait() -> None:
     async def run() -> list[types.CallToolResult]:
-        lanes = {heavy: Lane(1, 0, 20.0, 2_000_000_000) for heavy in (False, True)}
+        lanes = {heavy: Lane(1, 0, 60.0, 2_000_000_000) for heavy in (False, True)}
+        # More than is sent at once, so it holds the only calculator until it is closed.
+        query = "model=gpt2-small&expand=true&set=n_layers%3D1500"
+        held = await lanes[False].answer(Job("tensors", query, "", b"", both=False, gzip=False))
+        assert held.parts is not None
         async with Client(server(lanes)) as client:
-            calls = [client.call_tool("count", {"model": name}) for name in ("gpt2-small", "gpt2-xl")]
-            results = await asyncio.gather(*calls)
+            refused = await client.call_tool("count", {"model": "gpt2-xl"})
+            await held.parts.aclose()
+            answered = await client.call_tool("count", {"model": "gpt2-small"})
         await lanes[False].close()
-        return results
+        return [refused, answered]
 
-    first, second = asyncio.run(run())
+    refused, answered = asyncio.run(run())
 
-    assert not first.is_error
-    assert second.is_error
-    assert "too many calls wait" in str(second.content[0])
+    assert refused.is_error
+    assert "too many calls wait" in str(refused.content[0])
+    assert not answered.is_error
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, sizer_cli: Run) -> None:

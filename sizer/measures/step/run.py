@@ -9,7 +9,7 @@ from sizer.core.dims import Dim
 from sizer.core.layers import MATRICES
 from sizer.core.tree import Leaf, Module, Op, Param
 from sizer.errors import InvalidConfig
-from sizer.measures.step import low_rank, modules, ops
+from sizer.measures.step import modules, ops
 from sizer.measures.step.flows import FLOWS
 from sizer.measures.step.norms import NORMS
 from sizer.measures.step.parts import is_matrix, joined
@@ -141,6 +141,8 @@ class Run:
         if self.fp8 and module.kind == "linear" and module.component not in ("head", "router"):
             return self._narrow(x, weight, bias, out)
         if adapts:
+            from sizer.measures.step import low_rank
+
             plain = self._biased(x, weight, bias, out, transposed)
             return low_rank.adapted(self, path, x, plain, weight, bias)
         return self._biased(x, weight, bias, out, transposed)

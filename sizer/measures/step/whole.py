@@ -8,7 +8,7 @@ from typing import TypeGuard
 from sizer.core.dims import Dim, divide
 from sizer.core.tree import Buffer, Leaf, Module, Op
 from sizer.errors import InvalidConfig
-from sizer.measures.step import modules, ops, seq2seq
+from sizer.measures.step import modules, ops
 from sizer.measures.step.again import loss_in_chunks
 from sizer.measures.step.engine import backward as run_backward
 from sizer.measures.step.layers import Plan, stack
@@ -96,6 +96,8 @@ def forward(run: Run, tree: Module, plans: list[Plan], task: str, ids: Tensor) -
     """Loss, logits and what else comes out, all of which are alive while the backward pass runs."""
     tape = run.tape
     if task == "seq2seq":
+        from sizer.measures.step import seq2seq
+
         return seq2seq.forward(run, tree, plans, ids)
     body, head = tree.children[0], tree.children[1:]
     assert isinstance(body, Module)

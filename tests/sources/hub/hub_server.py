@@ -88,7 +88,7 @@ class Hub:
     def requests(self, ending: str) -> list[Request]:
         """The requests of files whose name ends so, redirects aside."""
         # Whoever asked has its answer a moment before what was sent is noted.
-        return [r for r in self.log if r.path.endswith(ending) and r.over.wait(5) and r.sent]
+        return [r for r in self.log if r.path.endswith(ending) and r.over.wait(60) and r.sent]
 
 
 class Answer:
