@@ -79,6 +79,12 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("resnet", "ResNetForDetection", {}, "no class named 'ResNetForDetection'"),
     ("detr", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
     ("detr", "DetrForSegmentation", {}, "no class named 'DetrForSegmentation'"),
+    ("efficientnet", None, {"strides": [3] * 7}, "each of them must be 1 or 2"),
+    ("efficientnet", None, {"out_channels": [8]}, "out_channels lists 1 stages, and there are 7"),
+    ("efficientnet", None, {"in_channels": 8}, "in_channels = 8 is not a list with an entry a stage"),
+    ("efficientnet", None, {"in_channels": [1] * 65}, "in_channels lists 65 stages"),
+    ("efficientnet", None, {"pooling_type": "x"}, "pooling_type = 'x' is neither mean nor max"),
+    ("efficientnet", None, {"depth_coefficient": 9999.0}, "the most is 100,000"),
     ("emu3_vqgan", None, {"temporal_downsample_factor": 0}, "temporal_downsample_factor = 0 is not"),
     ("florence_vision", None, {"depths": [1]}, "depths lists 1 stages and embed_dim 4"),
     (

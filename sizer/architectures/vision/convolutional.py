@@ -108,16 +108,16 @@ def _regnet_block(c: StagesConfig, i: int, inp: Axis, out: Axis, *, first: bool)
         narrow = Axis("squeezed", squeezed.sizes()[i])
         layers.append(
             (
-                _pooled("attention.0", narrow, out),
+                pooled_convolution("attention.0", narrow, out),
                 Op("act", "relu", {"width": narrow.size}),
-                _pooled("attention.2", out, narrow),
+                pooled_convolution("attention.2", out, narrow),
             )
         )
     layers.append(normed(out, out, 1))
     return tuple(Module(f"layer.{j}", layer) for j, layer in enumerate(layers))
 
 
-def _pooled(name: str, out: Axis, inp: Axis) -> Module:
+def pooled_convolution(name: str, out: Axis, inp: Axis) -> Module:
     """A convolution over the mean of an image."""
     return Module(
         name, (Param("weight", (out, inp, ONE, ONE), "pooled"), Param("bias", (out,))), component="mixer"
