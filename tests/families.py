@@ -18,9 +18,9 @@ granite_speech_encoder groupvit gte hrm_text hunyuan_vl hy_v4 ibert idefics idef
 inkling_audio inkling_vision jamba janus jetmoe jina_bert kimi_k25 kimi_k25_own kimi_linear laguna
 layoutlmv3 lfm2 lilt llama llava llava_next longcat_flash longformer luke lxmert mamba mamba2
 markuplm mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd mobilebert mobilenet_v1
-modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt muse_spark_text
-musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid omniasr
-omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
+mobilenet_v2 mobilevit modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt
+muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid
+omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
 pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma reformer regnet rembert
 resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe segformer sew
 speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer udop ultravbert

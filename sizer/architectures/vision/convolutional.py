@@ -65,7 +65,7 @@ class StagesConfig(Config):
         check_sizes(self)
 
 
-def normed(inp: Axis, out: Axis, kernel: int) -> Children:
+def normed(inp: Axis, out: Axis, kernel: Dim) -> Children:
     """A convolution without a bias, and the norm of its batch."""
     side = Axis("kernel", kernel)
     return (
