@@ -10,9 +10,9 @@ from sizer.model import Model
 # Architectures whose name is that of a model type.
 _SAME = """
 albert altclip apertus arctic aria bamba bart bert biogpt bit bitnet blip bloom blt bridgetower bros
-canine chameleon chatglm clvp clvp_encoder codegen convbert convnext cpmant ctrl dac dbrx deberta
-deepseek_v3 deepseek_v4 detr diffllama distilbert doge dory dpr efficientnet emu3_vqgan encodec
-eurobert exaone falcon flava fnet focalnet funnel fuyu gemma3 gemma4_assistant gemma4_audio
+canine chameleon chatglm clvp clvp_encoder codegen convbert convnext cpmant ctrl cvt dac dbrx
+deberta deepseek_v3 deepseek_v4 detr diffllama distilbert doge dory dpr efficientnet emu3_vqgan
+encodec eurobert exaone falcon flava fnet focalnet funnel fuyu gemma3 gemma4_assistant gemma4_audio
 gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gptj
 granite_speech granite_speech_encoder groupvit gte hiera hrm_text hunyuan_vl hy_v4 ibert idefics
 idefics2 inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert kimi_k25
