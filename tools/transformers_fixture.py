@@ -104,7 +104,7 @@ def compact(row: dict[str, Any]) -> dict[str, Any]:
     tied = {name for group in row.get("tied_groups", []) for name in group}
     # A tied tensor is stored under one of its names; which one is left open, here by its shape.
     tied_shapes = {tuple(shape) for name, shape in row["params"] if name in tied}
-    labels = row["config"].get("id2label", {})
+    labels = row["config"].get("id2label", {})  # null where a type has a number of its own
     stored = None
     if isinstance(checkpoint, list) and all(isinstance(entry, list) for entry in checkpoint):
         stored = [(name, shape) for name, shape in checkpoint]
@@ -117,7 +117,7 @@ def compact(row: dict[str, Any]) -> dict[str, Any]:
         "variant": row.get("variant"),
         "config": {
             **{key: value for key, value in row["config"].items() if key not in NOISE},
-            **({"num_labels": len(labels)} if len(labels) != 2 else {}),
+            **({"num_labels": len(labels)} if labels is not None and len(labels) != 2 else {}),
         },
         "total": row["total"],
         "trainable": row["trainable"],

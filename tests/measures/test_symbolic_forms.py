@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from families import FAMILIES, family
 
 import sizer
-from sizer.errors import InvalidConfig, SizerError
+from sizer.errors import SizerError
 from sizer.measures.activations import activations, activations_formula
 from sizer.measures.closed_forms import cache_forms, flops_forms
 from sizer.measures.memory import training_formula
@@ -27,12 +28,6 @@ STEPS: list[dict[str, Any]] = [
     {"offload": "gradients"},
     {"loss_chunks": 1, "foreach": True},
 ]
-# Convolutions over images and spectrograms of which nothing says yet at how many places they run.
-UNPLACED = (
-    *("chameleon_vqvae", "davit", "dots3_audio", "emu3_vqgan", "flava", "flava_codebook", "gemma4_audio"),
-    *("hunyuan_vision", "hy_v4_vision", "parakeet_encoder", "phi4_audio", "qwen_audio_encoder", "sam"),
-    *("sam_vision", "sam_vision_model", "step3_vision", "udop"),
-)
 every = pytest.mark.parametrize("name", sorted({**FAMILIES, **PRESETS}))
 
 
@@ -43,18 +38,16 @@ def of(name: str) -> Model:
 @every
 def test_flops_by_every_kernel(name: str) -> None:
     model = of(name)
-    if name in UNPLACED:
-        for count in (model.flops, lambda: flops_forms(model)):
-            with pytest.raises(InvalidConfig, match="at how many places"):
-                count()
-        return
     for kernel in ("eager", "sdpa", "efficient", "flash"):
         for more in ({}, {"encoder_len": 11}):
             run = {**RUN, **more, "attention": kernel}
             try:
                 found = model.flops(**run)
             except SizerError as error:
-                assert "no attention; drop the kernel" in str(error)  # noqa: PT017
+                # A pyramid of convolutions may not say yet at how many places of an image each runs.
+                assert re.search("no attention; drop the kernel|at how many places", str(error))  # noqa: PT017
+                with pytest.raises(type(error)):
+                    flops_forms(model, **run)
                 continue
             forms = flops_forms(model, **run)
             for quantity in ("forward", "backward", "training"):

@@ -37,8 +37,9 @@ class ClipTextConfig(TowerConfig):
 class ContrastiveConfig(Config):
     """The towers and what follows them.
 
-    `d_projection`: width in which both towers meet, where matrices lead there. `scales`: the
-    learned numbers that the similarities are scaled and shifted with, and their shape.
+    `d_projection`: width in which both towers meet, where matrices lead there, and biases if
+    `projection_bias`. `scales`: the learned numbers that the similarities are scaled and shifted with,
+    and their shape.
     """
 
     vision: Part | None = None
@@ -46,6 +47,7 @@ class ContrastiveConfig(Config):
     d_vision: Dim | None = None
     d_text: Dim | None = None
     d_projection: Dim | None = None
+    projection_bias: bool = False
     scales: tuple[str, ...] = ("logit_scale",)
     scalar: bool = True
     task: str = "base"
@@ -96,7 +98,8 @@ def contrastive(c: ContrastiveConfig) -> Module:
     for width, name in ((c.d_vision, "visual_projection"), (c.d_text, "text_projection")):
         if width is not None and c.d_projection is not None:
             meet, tower = Axis("projection", c.d_projection), Axis("tower", width)
-            parts.append(linear(name, meet, tower, component="head", places=ONCE))
+            matrix = linear(name, meet, tower, bias=c.projection_bias, component="head", places=ONCE)
+            parts.append(matrix)
     shape = () if c.scalar else (ONE,)
     scales = (Param(name, shape, component="head") for name in c.scales)
     contrast: Children = ()

@@ -82,7 +82,7 @@ class StagesConfig(ImageConfig):
         return found
 
 
-def normed(inp: Axis, out: Axis, kernel: int) -> Children:
+def normed(inp: Axis, out: Axis, kernel: Dim) -> Children:
     """A convolution without a bias, and the norm of its batch."""
     side = Axis("kernel", kernel)
     return (
@@ -125,9 +125,9 @@ def _regnet_block(c: StagesConfig, i: int, inp: Axis, out: Axis, *, first: bool)
         narrow = Axis("squeezed", squeezed.sizes()[i])
         layers.append(
             (
-                _pooled("attention.0", narrow, out),
+                pooled_convolution("attention.0", narrow, out),
                 Op("act", "relu", {"width": narrow.size}),
-                _pooled("attention.2", out, narrow),
+                pooled_convolution("attention.2", out, narrow),
             )
         )
     layers.append(normed(out, out, 1))
@@ -136,7 +136,7 @@ def _regnet_block(c: StagesConfig, i: int, inp: Axis, out: Axis, *, first: bool)
     return tuple(Module(f"layer.{j}", layer, places=None if j else entry) for j, layer in enumerate(layers))
 
 
-def _pooled(name: str, out: Axis, inp: Axis) -> Module:
+def pooled_convolution(name: str, out: Axis, inp: Axis) -> Module:
     """A convolution over the mean of an image."""
     return Module(
         name, (Param("weight", (out, inp, ONE, ONE), "pooled"), Param("bias", (out,))), component="mixer"

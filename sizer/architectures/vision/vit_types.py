@@ -70,6 +70,16 @@ def _ijepa(hf: HFConfig) -> Reading:
     return read_vit(hf, n_class=None, n_positions=patches(hf), file_names=EARLY, prefix="ijepa")
 
 
+def _dpt(hf: HFConfig) -> Reading:
+    """DPT (arXiv:2103.13413), without what makes a map of depths of its layers."""
+    if hf.cls != "DPTModel":
+        raise UnknownName("class", hf.cls, ("DPTModel",), hint="of a dpt")
+    if hf["is_hybrid"]:
+        raise InvalidConfig("is_hybrid = true, a DPT that reads the features of a BiT, is not described")
+    d_pooler = hf["pooler_output_size"] or hf["hidden_size"]
+    return read_vit(hf, task="base", d_pooler=d_pooler, module_names=EARLY)
+
+
 def _vit_msn(hf: HFConfig) -> Reading:
     # transformers 5 writes a classifier's blocks without the name of the model below it.
     moved = hf.saved_by_transformers_5 and task_of_vision(hf) != "base"
@@ -200,6 +210,7 @@ HF_READERS = {
     "dinov2": _dinov2,
     "dinov2_with_registers": _dinov2,
     "dinov3_vit": _dinov3,
+    "dpt": _dpt,
     "ijepa": _ijepa,
     "pixio": _pixio,
     "vit_msn": _vit_msn,
