@@ -21,7 +21,7 @@ markuplm mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd mobilebert 
 modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt muse_spark_text
 musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid omniasr
 omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
-pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma reformer regnet rembert
+pix2struct pixtral poolformer pp_lcnet prophetnet qwen3_next radio recurrent_gemma reformer regnet rembert
 resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe segformer sew
 speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer udop ultravbert
 vibevoice_asr video_llava vilt visual_bert vit voxtral_realtime voxtral_realtime_text wav2vec2
