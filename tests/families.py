@@ -14,7 +14,7 @@ canine chameleon chatglm clvp clvp_encoder codegen convbert convnext cpmant ctrl
 deepseek_v3 deepseek_v4 detr diffllama distilbert doge dory dpr emu3_vqgan encodec eurobert exaone
 falcon flava fnet funnel fuyu gemma3 gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git
 got_ocr2 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gptj granite_speech
-granite_speech_encoder groupvit gte hrm_text hunyuan_vl hy_v4 ibert idefics idefics2 inkling2_vision
+granite_speech_encoder groupvit gte hgnet_v2 hrm_text hunyuan_vl hy_v4 ibert idefics idefics2 inkling2_vision
 inkling_audio inkling_vision jamba janus jetmoe jina_bert kimi_k25 kimi_k25_own kimi_linear laguna
 layoutlmv3 lfm2 lilt llama llava llava_next longcat_flash longformer luke lxmert mamba mamba2
 markuplm mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd mobilebert mobilenet_v1
@@ -75,6 +75,7 @@ FAMILIES = {
     "lfm_vision": "lfm3_vl_vision",
     "llama4_vision": "llama4_vision_model",
     "masked_autoencoder": "videomae",
+    "mgp_str": "mgp-str",
     "minicpm_v": "minicpm_ocr",
     "minicpm_vision": "minicpm_ocr_vision",
     "minimax_m3_text": "minimax_m3_vl_text",
