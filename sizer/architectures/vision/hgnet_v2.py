@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.convolutional import ONE, normed
-from sizer.architectures.vision.lists import flag, listed, listed_sizes
+from sizer.architectures.vision.lists import activation_without_weights, flag, listed, listed_sizes
 from sizer.architectures.vision.pp_lcnet import window
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import first_and_rest, linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module, Param
-from sizer.errors import InvalidConfig, UnknownName, clip
+from sizer.errors import InvalidConfig, UnknownName
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -165,9 +165,6 @@ def _hgnet_v2(hf: HFConfig) -> Reading:
     image, stem, after = listed_sizes(hf, "stem_channels", 3)
     if stem == 1:
         raise InvalidConfig("stem_channels: 1 channel has no half")
-    act = hf["hidden_act"]
-    if not isinstance(act, str) or not act:
-        raise InvalidConfig(f"hidden_act = {clip(repr(act))} is not the name of a function")
     given = {
         "task": "base" if base else "image_classification",
         "n_labels": 2 if base else hf.n_labels,
@@ -178,7 +175,7 @@ def _hgnet_v2(hf: HFConfig) -> Reading:
         "d_last": listed_sizes(hf, "hidden_sizes")[-1],
         "halves": PerLayer(tuple(width // 2 for width in found["widths"])),
         "affine": bool(hf["use_learnable_affine_block"]),
-        "act": act,
+        "act": activation_without_weights(hf, "hidden_act"),
         **{name: PerLayer(values) for name, values in found.items()},
         **{name: tuple(flag(key, on) for on in listed(hf, key, stages)) for name, key in flags.items()},
     }

@@ -8,13 +8,13 @@ from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.convolutional import ONE, normed
-from sizer.architectures.vision.lists import as_list, as_size, flag, listed
+from sizer.architectures.vision.lists import activation_without_weights, as_list, as_size, flag, listed
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
 from sizer.core.pattern import PerLayer
 from sizer.core.tree import Axis, Module, Op, Param
-from sizer.errors import InvalidConfig, UnknownName, clip
+from sizer.errors import InvalidConfig, UnknownName
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -153,15 +153,13 @@ def block_sizes(hf: HFConfig) -> dict[str, Any]:
 def _pp_lcnet(hf: HFConfig) -> Reading:
     if hf.cls != "PPLCNetForImageClassification":
         raise UnknownName("class", hf.cls, ("PPLCNetForImageClassification",), hint="of a pp_lcnet")
-    if not isinstance(hf["hidden_act"], str):
-        raise InvalidConfig(f"hidden_act = {clip(repr(hf['hidden_act']))} is not the name of a function")
     scale, divisor = positive("scale", hf["scale"]), whole(hf, "divisor")
     given = {
         "task": "image_classification",
         "n_labels": hf.n_labels,
         "d_stem": rounded(whole(hf, "stem_channels") * scale, divisor),
         "d_last": whole(hf, "class_expand"),
-        "act": hf["hidden_act"],
+        "act": activation_without_weights(hf, "hidden_act"),
         **block_sizes(hf),
     }
     return Reading("pp_lcnet", given)

@@ -8,7 +8,7 @@ from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.clip import patch_side, side
-from sizer.architectures.vision.lists import listed_sizes
+from sizer.architectures.vision.lists import activation_without_weights, listed_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, layer_norm, linear
@@ -177,9 +177,10 @@ def _growing(c: Swin2SRConfig) -> Children:
         Axis("image", c.n_channels_out),
     )
     before, final = ("conv_before_upsample", FEATURES, embed), ("final_convolution", out, FEATURES)
-    doubling = () if c.n_doublings is None else (_square("convolution_{}", 4 * FEATURES, FEATURES),)
-    steps: Children = tuple(step._replace(repeat=c.n_doublings) for step in doubling)
-    if c.tripled:
+    steps: Children = ()
+    if c.n_doublings is not None:
+        steps = (_square("convolution_{}", 4 * FEATURES, FEATURES)._replace(repeat=c.n_doublings),)
+    elif c.tripled:
         steps = (_square("convolution", 9 * FEATURES, FEATURES),)
     larger = Module("upsample", steps)
     if c.upsampler == "pixelshuffle":
@@ -234,7 +235,7 @@ def _swin2sr(hf: HFConfig) -> Reading:
         "qkv_bias": bool(hf["qkv_bias"]),
         "residual": residual,
         "coloured": channels == out == 3,
-        "act": hf["hidden_act"],
+        "act": activation_without_weights(hf, "hidden_act"),
         **({} if base else _growth(hf)),
     }
     return Reading("swin2sr", given)

@@ -9,7 +9,13 @@ from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.convolutional import ONE
-from sizer.architectures.vision.lists import as_list, as_size, listed, listed_sizes
+from sizer.architectures.vision.lists import (
+    activation_without_weights,
+    as_list,
+    as_size,
+    listed,
+    listed_sizes,
+)
 from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
@@ -109,6 +115,7 @@ ARCHITECTURES = {"textnet": Architecture(TextNetConfig, textnet)}
 
 
 def _textnet(hf: HFConfig) -> Reading:
+    activation_without_weights(hf, "stem_act_func")
     kernels = _stages(hf, "conv_layer_kernel_sizes", KERNELS)
     strides = _stages(hf, "conv_layer_strides", STRIDES)
     if [len(stage) for stage in kernels] != [len(stage) for stage in strides]:
