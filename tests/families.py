@@ -22,7 +22,7 @@ mobilebert mobilenet_v1 modernbert modernvbert molmo molmo2 molmo2_text molmo2_v
 mpt muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own
 olmo_hybrid omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver
 phi4_multimodal pix2struct pixtral poolformer pp_lcnet prophetnet qwen3_next radio recurrent_gemma
-reformer regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe
+reformer regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model santacoder sapiens2 sarvam_moe
 segformer sew speech_to_text splinter squeezebert step3p7 swin swin2sr t5 t5gemma tapas textnet
 timesformer udop ultravbert uvdoc vibevoice_asr video_llava vilt visual_bert vit vjepa2
 voxtral_realtime voxtral_realtime_text wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan

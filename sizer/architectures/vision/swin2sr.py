@@ -91,7 +91,7 @@ def swin2sr(c: Swin2SRConfig) -> Module:
     colours = Axis("image", 3) if c.coloured else ONE
     mean = (buffer("mean", ONE, colours, ONE, ONE, persistent=False),)
     rows = () if c.n_rows is None else (Axis("patches", c.n_rows),)
-    embeddings = (
+    embeddings: Children = (
         _patches(c, "patch_embeddings.projection"),
         layer_norm("patch_embeddings.layernorm", embed),
         *(Param("position_embeddings", (ONE, row, embed), component="position") for row in rows),
