@@ -79,6 +79,10 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("resnet", "ResNetForDetection", {}, "no class named 'ResNetForDetection'"),
     ("detr", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
     ("detr", "DetrForSegmentation", {}, "no class named 'DetrForSegmentation'"),
+    ("vitdet", None, {"window_block_indices": "x", "window_size": 7}, "'x' is not a list of layers"),
+    ("vitdet", "VitDetForDetection", {}, "no class named 'VitDetForDetection'"),
+    ("seggpt", None, {"intermediate_hidden_state_indices": []}, "leaves the decoder nothing to read"),
+    ("seggpt", "SegGptForDetection", {}, "no class named 'SegGptForDetection'"),
     ("emu3_vqgan", None, {"temporal_downsample_factor": 0}, "temporal_downsample_factor = 0 is not"),
     ("florence_vision", None, {"depths": [1]}, "depths lists 1 stages and embed_dim 4"),
     (
