@@ -23,7 +23,7 @@ musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybri
 omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
 pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma reformer regnet rembert
 resnet roc_bert roformer rwkv sam sam_vision_model santacoder sarvam_moe segformer seggpt sew
-speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer udop ultravbert
+speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer tvp udop ultravbert
 vibevoice_asr video_llava vilt visual_bert vit vitdet voxtral_realtime voxtral_realtime_text wav2vec2
 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
 """

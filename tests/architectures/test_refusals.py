@@ -83,6 +83,10 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("vitdet", "VitDetForDetection", {}, "no class named 'VitDetForDetection'"),
     ("seggpt", None, {"intermediate_hidden_state_indices": []}, "leaves the decoder nothing to read"),
     ("seggpt", "SegGptForDetection", {}, "no class named 'SegGptForDetection'"),
+    ("tvp", None, {"visual_prompter_type": "framedownpad"}, "'framedownpad' is not described"),
+    ("tvp", None, {"backbone": "resnet101"}, "backbone = 'resnet101' is one of timm's"),
+    ("tvp", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
+    ("tvp", "TvpForDetection", {}, "no class named 'TvpForDetection'"),
     ("emu3_vqgan", None, {"temporal_downsample_factor": 0}, "temporal_downsample_factor = 0 is not"),
     ("florence_vision", None, {"depths": [1]}, "depths lists 1 stages and embed_dim 4"),
     (
