@@ -104,6 +104,8 @@ FAMILIES = {
     "qwen_vision": "cohere_compass_vision",
     "qwen_vl": "cohere_compass",
     "rows_vision": "kosmos_2_5_vision_model",
+    "sam3_vision": "sam3_vision_model",
+    "sam3_vit": "sam3_vit_model",
     "sam_vision": "got_ocr2_vision",
     "seamless": "seamless_m4t",
     "step3_vision": "step3p5_vision",
