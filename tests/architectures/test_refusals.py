@@ -87,6 +87,11 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("tvp", None, {"backbone": "resnet101"}, "backbone = 'resnet101' is one of timm's"),
     ("tvp", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
     ("tvp", "TvpForDetection", {}, "no class named 'TvpForDetection'"),
+    ("sam3", None, {"detr_encoder_config": {"hidden_size": 64}}, "detr_encoder_config is 64 wide"),
+    ("sam3", None, {"mask_decoder_config": {"num_upsampling_stages": 65}}, "stages = 65 is beyond 64"),
+    ("sam3", None, {"text_config": {"model_type": "bert"}}, "text_config: bert is not described"),
+    ("sam3_vision_model", None, {"scale_factors": [3.0]}, "scale_factors = [3.0] is not a list of some"),
+    ("sam3_vision_model", None, {"backbone_config": {"model_type": "vit"}}, "vit is not described"),
     ("emu3_vqgan", None, {"temporal_downsample_factor": 0}, "temporal_downsample_factor = 0 is not"),
     ("florence_vision", None, {"depths": [1]}, "depths lists 1 stages and embed_dim 4"),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare
@@ -147,7 +148,7 @@ def _level(c: Sam3VisionConfig, scale: float) -> Children:
     doubled = (
         # An activation stands between the two.
         _doubled(f"scale_layers.{2 * i}", inp, out)
-        for i, (inp, out) in enumerate(zip(widths, widths[1:], strict=False))
+        for i, (inp, out) in enumerate(pairwise(widths))
     )
     return (
         *doubled,
