@@ -88,7 +88,12 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("tvp", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
     ("tvp", "TvpForDetection", {}, "no class named 'TvpForDetection'"),
     ("sam3", None, {"detr_encoder_config": {"hidden_size": 64}}, "detr_encoder_config is 64 wide"),
-    ("sam3", None, {"mask_decoder_config": {"num_upsampling_stages": 65}}, "stages = 65 is beyond 64"),
+    (
+        "sam3",
+        None,
+        {"mask_decoder_config": {"num_upsampling_stages": 1001}},
+        "1,001 is beyond 1,000",
+    ),
     ("sam3", None, {"text_config": {"model_type": "bert"}}, "text_config: bert is not described"),
     ("sam3_vision_model", None, {"scale_factors": [3.0]}, "scale_factors = [3.0] is not a list of some"),
     ("sam3_vision_model", None, {"backbone_config": {"model_type": "vit"}}, "vit is not described"),
@@ -114,6 +119,8 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
         {"mask_decoder_config": {"iou_head_depth": 1}},
         "iou_head_depth = 1 is not between 2 and 64",
     ),
+    ("sam", None, {"prompt_encoder_config": {"num_point_embeddings": 1001}}, "1,001 is beyond 1,000"),
+    ("sam_hq", "SamHQForDetection", {}, "no class named 'SamHQForDetection'"),
     ("segformer", None, {"depths": [1]}, "depths lists 1 stages and num_encoder_blocks is 4"),
     ("swin", None, {"depths": [1]}, "depths lists 1 stages and num_heads 4"),
     (

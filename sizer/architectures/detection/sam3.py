@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare
-from sizer.architectures.decoders.reading import positive, whole
+from sizer.architectures.decoders.reading import positive
+from sizer.architectures.detection.sam_model import few
 from sizer.architectures.detection.vitdet import THREE
 from sizer.architectures.multimodal.contrastive import projected_text
 from sizer.architectures.parts import Part
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 BOX = Axis("box", 4)
 # Labels of a box that is given: a thing to find, or one to leave out.
 LABELS = Axis("labels", 2)
-MAX_STAGES = 64
 PARTS = ("geometry_encoder_config", "detr_encoder_config", "detr_decoder_config", "mask_decoder_config")
 
 
@@ -249,9 +249,6 @@ def sam3_reading(hf: HFConfig, text: Part) -> Reading:
             raise InvalidConfig("{} is {} wide and detr_decoder_config {}".format(key, *widths))
     if positive("hidden_size", width) % 8:
         raise InvalidConfig(f"hidden_size = {width} of mask_decoder_config does not part into 8 groups")
-    stages = whole(mask, "num_upsampling_stages")
-    if stages > MAX_STAGES:
-        raise InvalidConfig(f"num_upsampling_stages = {stages:,} is beyond {MAX_STAGES}")
     vision = hf.nested("vision_config")
     if vision.model_type != "sam3_vision_model":
         raise InvalidConfig(
@@ -265,7 +262,7 @@ def sam3_reading(hf: HFConfig, text: Part) -> Reading:
         "n_mask_heads": mask["num_attention_heads"],
         "n_queries": decoder["num_queries"],
         "roi_side": geometry["roi_size"],
-        "n_stages": stages,
+        "n_stages": few(mask, "num_upsampling_stages"),
     }
     for name, part in (("", decoder), ("encoder", encoder), ("geometry", geometry)):
         fields[f"n_{name}_layers".replace("__", "_")] = part["num_layers"]
