@@ -104,6 +104,8 @@ FAMILIES = {
     "qwen_vision": "cohere_compass_vision",
     "qwen_vl": "cohere_compass",
     "rows_vision": "kosmos_2_5_vision_model",
+    "hiera_det": "sam2_hiera_det_model",
+    "sam2_vision": "sam2_vision_model",
     "sam3_lite_text_text": "sam3_lite_text_text_model",
     "sam3_vision": "sam3_vision_model",
     "sam3_vit": "sam3_vit_model",

@@ -28,8 +28,9 @@ class SamConfig(Config):
     """The tower, and the sizes of the prompts and of the decoder.
 
     `n_features`: random directions that tell a place. `n_points`: kinds of points. `n_masks`: masks
-    that are drawn. `d_inner`, `d_final`: widths of the attention between prompts and image, in blocks and after. `d_quarter`,
-    `d_eighth`, `d_mask_quarter`: widths on the way to a mask, and of a mask that is given.
+    that are drawn. `d_inner`, `d_final`: widths of the attention between prompts and image, in the
+    blocks and after them. `d_quarter`, `d_eighth`, `d_mask_quarter`: widths on the way to a mask, and of
+    a mask that is given.
     """
 
     vision: Part
