@@ -23,10 +23,11 @@ molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt muse_spark_text musicflam
 nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid omniasr omniasr_audio omniasr_ctc opt
 ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal pix2struct pixtral poolformer pp_lcnet
 prophetnet pvt qwen3_next radio recurrent_gemma reformer regnet rembert resnet roc_bert roformer
-rwkv sam sam_vision_model santacoder sapiens2 sarvam_moe segformer sew speech_to_text splinter
-squeezebert step3p7 superpoint swin swin2sr t5 t5gemma tapas textnet timesformer udop ultravbert
-uvdoc vibevoice_asr video_llava vilt visual_bert vit vjepa2 voxtral_realtime voxtral_realtime_text
-wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
+rwkv sam sam3 sam_hq sam_vision_model santacoder sapiens2 sarvam_moe segformer seggpt sew
+speech_to_text splinter squeezebert step3p7 superpoint swin swin2sr t5 t5gemma tapas textnet
+timesformer tvp udop ultravbert uvdoc vibevoice_asr video_llava vilt visual_bert vit vitdet vjepa2
+voxtral_realtime voxtral_realtime_text wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan
+zamba zamba2 zaya
 """
 # An architecture, and a model type whose defaults build one.
 FAMILIES = {
@@ -106,6 +107,11 @@ FAMILIES = {
     "qwen_vision": "cohere_compass_vision",
     "qwen_vl": "cohere_compass",
     "rows_vision": "kosmos_2_5_vision_model",
+    "hiera_det": "sam2_hiera_det_model",
+    "sam2_vision": "sam2_vision_model",
+    "sam3_lite_text_text": "sam3_lite_text_text_model",
+    "sam3_vision": "sam3_vision_model",
+    "sam3_vit": "sam3_vit_model",
     "sam_vision": "got_ocr2_vision",
     "seamless": "seamless_m4t",
     "step3_vision": "step3p5_vision",

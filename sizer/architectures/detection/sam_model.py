@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ONE = Axis("one", 1)
 TWO = Axis("kernel", 2)
+MOST = 1000
 
 
 @configuration
@@ -27,8 +28,9 @@ class SamConfig(Config):
     """The tower, and the sizes of the prompts and of the decoder.
 
     `n_features`: random directions that tell a place. `n_points`: kinds of points. `n_masks`: masks
-    that are drawn. `d_inner`: width of the attention between prompts and image. `d_quarter`,
-    `d_eighth`, `d_mask_quarter`: widths on the way to a mask, and of a mask that is given.
+    that are drawn. `d_inner`, `d_final`: widths of the attention between prompts and image, in the
+    blocks and after them. `d_quarter`, `d_eighth`, `d_mask_quarter`: widths on the way to a mask, and of
+    a mask that is given.
     """
 
     vision: Part
@@ -39,11 +41,13 @@ class SamConfig(Config):
     n_heads: Dim
     d_ff: Dim
     d_inner: Dim
+    d_final: Dim
     n_masks: Dim
     d_iou: Dim
     d_mask: Dim
     d_head: Dim | None = None
     d_inner_head: Dim | None = None
+    d_final_head: Dim | None = None
     d_quarter: Dim | None = None
     d_eighth: Dim | None = None
     d_mask_quarter: Dim | None = None
@@ -57,10 +61,12 @@ class SamConfig(Config):
         "n_features": "Nf",
         "n_points": "Np",
         "d_inner": "Di",
+        "d_final": "Dfi",
         "n_masks": "Nm",
         "d_iou": "Du",
         "d_mask": "Cm",
         "d_inner_head": "Dih",
+        "d_final_head": "Dfh",
         "d_quarter": "Dq",
         "d_eighth": "De",
         "d_mask_quarter": "Cq",
@@ -69,10 +75,12 @@ class SamConfig(Config):
         "n_features": "directions that tell a place",
         "n_points": "kinds of points",
         "d_inner": "width of the attention between prompts and image",
+        "d_final": "width of the last of it",
         "n_masks": "masks that are drawn",
         "d_iou": "hidden width of what rates them",
         "d_mask": "channels of a mask that is given",
         "d_inner_head": "width of one of its heads",
+        "d_final_head": "width of a head of the last of it",
         "d_quarter": "a quarter of the width",
         "d_eighth": "an eighth of the width",
         "d_mask_quarter": "a quarter of the mask's channels",
@@ -83,6 +91,7 @@ class SamConfig(Config):
         quotients = {
             "d_head": (self.d_model, self.n_heads, "d_model / n_heads"),
             "d_inner_head": (self.d_inner, self.n_heads, "d_inner / n_heads"),
+            "d_final_head": (self.d_final, self.n_heads, "d_final / n_heads"),
             "d_quarter": (self.d_model, 4, "d_model / 4"),
             "d_eighth": (self.d_model, 8, "d_model / 8"),
             "d_mask_quarter": (self.d_mask, 4, "d_mask / 4"),
@@ -134,20 +143,22 @@ def _decoder(c: SamConfig) -> Children:
         embedding("mask_tokens", masks, embed),
         Module("transformer", _two_way(c, embed)),
         # Transposed convolutions: their inputs come first.
-        _upscale("upscale_conv1", embed, quarter),
+        upscale("upscale_conv1", embed, quarter),
         layer_norm("upscale_layer_norm", quarter),
-        _upscale("upscale_conv2", quarter, eighth),
-        _head("output_hypernetworks_mlps", embed, embed, eighth, 3)._replace(repeat=c.n_masks),
-        _head("iou_prediction_head", embed, Axis("iou", c.d_iou), masks, c.iou_depth),
+        upscale("upscale_conv2", quarter, eighth),
+        steps("output_hypernetworks_mlps", embed, embed, eighth, 3)._replace(repeat=c.n_masks),
+        steps("iou_prediction_head", embed, Axis("iou", c.d_iou), masks, c.iou_depth),
     )
 
 
-def _upscale(name: str, inp: Axis, out: Axis) -> Module:
+def upscale(name: str, inp: Axis, out: Axis) -> Module:
+    """A transposed convolution, which doubles the sides."""
     leaves = (Param("weight", (inp, out, TWO, TWO), "matmul"), Param("bias", (out,)))
     return Module(name, leaves, component="mixer", kind="conv")
 
 
-def _head(name: str, embed: Axis, hidden: Axis, out: Axis, depth: int) -> Module:
+def steps(name: str, embed: Axis, hidden: Axis, out: Axis, depth: int) -> Module:
+    """As many matrices, with activations between them."""
     layers = tuple(linear(f"layers.{i}", hidden, hidden, bias=True) for i in range(depth - 2))
     first, last = linear("proj_in", hidden, embed, bias=True), linear("proj_out", out, hidden, bias=True)
     return Module(name, (first, *layers, last), component="head")
@@ -172,7 +183,7 @@ def _two_way(c: SamConfig, embed: Axis) -> Children:
     )
     return (
         Module("layers", block, repeat=c.n_layers),
-        _attention("final_attn_token_to_image", embed, c.n_heads, c.d_inner_head),
+        _attention("final_attn_token_to_image", embed, c.n_heads, c.d_final_head),
         layer_norm("layer_norm_final_attn", embed),
     )
 
@@ -190,7 +201,16 @@ def _attention(name: str, embed: Axis, n: Dim, d_head: Dim) -> Module:
 ARCHITECTURES = {"sam": Architecture(SamConfig, sam)}
 
 
-def _sam(hf: HFConfig) -> Reading:
+def few(hf: HFConfig, key: str) -> int:
+    """A number of modules that are named one by one."""
+    found = whole(hf, key)
+    if found > MOST:
+        raise InvalidConfig(f"{key} = {found:,} is beyond {MOST:,}")
+    return found
+
+
+def read_sam(hf: HFConfig) -> Reading:
+    """The fields of a SAM."""
     vision = hf.nested("vision_config")
     prompts, decoder = hf.nested("prompt_encoder_config"), hf.nested("mask_decoder_config")
     width, depth = whole(decoder, "hidden_size"), whole(decoder, "iou_head_depth")
@@ -204,12 +224,14 @@ def _sam(hf: HFConfig) -> Reading:
         "d_model": width,
         "tie_embeddings": bool(hf["tie_word_embeddings"]),
         "n_features": vision["num_pos_feats"],
-        "n_points": prompts["num_point_embeddings"],
+        "n_points": few(prompts, "num_point_embeddings"),
         "n_layers": decoder["num_hidden_layers"],
         "n_heads": decoder["num_attention_heads"],
         "d_ff": decoder["mlp_dim"],
-        "d_inner": width // whole(decoder, "attention_downsample_rate"),
-        "n_masks": whole(decoder, "num_multimask_outputs") + 1,
+        # The blocks halve it whatever the file says, which holds for the last attention alone.
+        "d_inner": width // 2,
+        "d_final": width // whole(decoder, "attention_downsample_rate"),
+        "n_masks": few(decoder, "num_multimask_outputs") + 1,
         "d_iou": decoder["iou_head_hidden_dim"],
         "d_mask": prompts["mask_input_channels"],
         "iou_depth": depth,
@@ -218,4 +240,4 @@ def _sam(hf: HFConfig) -> Reading:
     return Reading("sam", given)
 
 
-HF_READERS = {"sam": _sam}
+HF_READERS = {"sam": read_sam}

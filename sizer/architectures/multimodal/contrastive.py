@@ -121,8 +121,11 @@ def _text(hf: HFConfig, **given: Any) -> Reading:
 
 
 def _clip_text(hf: HFConfig) -> Reading:
-    if not hf.cls.endswith("WithProjection"):
-        return _text(hf)
+    return projected_text(hf) if hf.cls.endswith("WithProjection") else _text(hf)
+
+
+def projected_text(hf: HFConfig) -> Reading:
+    """The text tower of a CLIP, and the matrix that leads to where both towers meet."""
     given = {"text": Part("clip_text", _text(hf).given), "d_text": hf["hidden_size"]}
     return Reading("contrastive", {**given, "d_projection": hf["projection_dim"], "scales": ()})
 
