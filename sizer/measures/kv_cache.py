@@ -135,7 +135,7 @@ def kv_cache(
         tp,
         state_pages,
     )
-    return cache_of(kept(rows), setup, policy)
+    return cache_of(kept(rows, encoder_given=encoder_len is not None), setup, policy)
 
 
 def cache_of(kinds: Sequence[Kept], setup: Setup, policy: str) -> KVCache:

@@ -119,7 +119,8 @@ def _pairs(row: Row, leaf: Op, run: Pass, keeps: bool) -> Dim:
     if row.stream:
         length = run.length(row.stream)
         return length * length
-    return run.pairs(leaf.sizes.get("window"), masked=keeps)
+    window = None if "whole_past" in leaf.traits and not run.causal else leaf.sizes.get("window")
+    return run.pairs(window, masked=keeps)
 
 
 def _is_table_of_distances(row: Row) -> bool:

@@ -71,6 +71,11 @@ SCANS: dict[str, Scan] = {
     "mlstm": Scan(_per_state(5), _STATE.format(5), "the matrix LSTM, arXiv:2405.04517, eq. 19 to 21"),
     "rg_lru": Scan(_per_channel(4), "4 FLOPs a channel and token", "RG-LRU, arXiv:2402.19427, eq. 4"),
     "wkv": Scan(_per_channel(11), "11 FLOPs a channel and token", "RWKV-4, arXiv:2305.13048, eq. 19 to 21"),
+    "identity": Scan(
+        lambda sizes, run: 0,
+        "a token visits `top_k` experts that compute; fewer where some return their input",
+        "LongCat-Flash, arXiv:2509.01322, section 2.1",
+    ),
     "fourier": Scan(
         _fourier, "5·n·log₂ n over the tokens and over the width", "an FFT, as FNet runs it, arXiv:2105.03824"
     ),

@@ -31,7 +31,7 @@ def with_streams(rows: Sequence[Row], run: Pass) -> Pass:
 
 def idle_parts(rows: Sequence[Row], run: Pass) -> tuple[str, ...]:
     """Where the cross-attentions stand of a decoder by itself, which nothing is read from."""
-    if run.encoder_given or not run.encodes:
+    if run.encoder_given:
         return ()
     crossed = set()
     for row in rows:

@@ -72,7 +72,7 @@ def _tensors(found: Any, seen: set[int] | None = None) -> Iterator[Any]:
         inside = found.values()
     elif isinstance(found, list | tuple):
         inside = found
-    elif "cache" in type(found).__module__:
+    elif any("cache" in base.__module__ for base in type(found).__mro__):
         inside = vars(found).values()
     for value in inside:
         yield from _tensors(value, seen)

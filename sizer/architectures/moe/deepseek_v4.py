@@ -50,7 +50,7 @@ def _streams(c: DeepseekV4Config, prefix: str) -> Module:
     """How a part reads the streams, writes to them, and mixes them: M + M + M² weights a token."""
     m = c.n_streams
     names = (f"{prefix}fn", f"{prefix}base", f"{prefix}scale")
-    return hyper_connection(names, 2 * m + m * m, Axis("streams", m * c.d_model), 3)
+    return hyper_connection(names, 2 * m + m * m, Axis("streams", m * c.d_model), 3, m)
 
 
 def _attention(c: DeepseekV4Config, embed: Axis) -> Module:
