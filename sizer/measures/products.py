@@ -72,7 +72,9 @@ def part_of(
     if leaf.kind in ATTENTION:
         per_pair, back = _core(leaf, "sdpa" if row.name in plain else kernel)
         pairs: Dim = _pairs(row, leaf, run, keeps) * run.batch * row.visits
-        return Part(row, "attention", pairs * per_pair, 0 if run.cached else pairs * back, True)
+        whole = _whole_entries(leaf, run)
+        kind = "attention" if whole else "entries"
+        return Part(row, kind, pairs * per_pair, 0 if run.cached else pairs * back, whole)
     if leaf.kind == "matmul":
         length = run.head_tokens if row.component == "head" else run.length(row.stream)
         amount = 2 * length * sizes["out"] * sizes["in"] * run.batch * row.visits
@@ -121,6 +123,15 @@ def _pairs(row: Row, leaf: Op, run: Pass, keeps: bool) -> Dim:
         return length * length
     window = None if "whole_past" in leaf.traits and not run.causal else leaf.sizes.get("window")
     return run.pairs(window, masked=keeps)
+
+
+def _whole_entries(leaf: Op, run: Pass) -> bool:
+    """Whether the tokens of each pass fill entries of `rate` tokens, where attention is over such."""
+    rate = leaf.sizes.get("rate")
+    if rate is None:
+        return True
+    lengths = (run.past + run.new, run.new if run.times > 1 else 0, run.rest)
+    return isinstance(rate, int) and all(isinstance(x, int) and x % rate == 0 for x in lengths)
 
 
 def _is_table_of_distances(row: Row) -> bool:
