@@ -130,7 +130,8 @@ class Op(Record):
     repeats them), "late_norms" (norms after all three projections, "norms_by_head" with heads as the
     outer axis), "sliced" (one projection is cut by three slices), "capped" (scores have a soft cap),
     "full_mask" (the mask of all tokens is made, though no layer may need it), "repeats" (transformers
-    keeps keys and values once for each query head). Of a router: "normalized" (the weights of a token's
+    keeps keys and values once for each query head), "whole_past" (it keeps and scores every token, and a
+    window is in the mask alone). Of a router: "normalized" (the weights of a token's
     experts sum to one), "chosen_first" (a softmax over those that were chosen alone), "cast" (they are
     brought to the type of the scores), "fp32" (kept and run in fp32), "made_last" (the module makes the
     router after the experts). Of a head: "made_first" (the module makes it before the body).

@@ -8,6 +8,8 @@ from sizer.core.dims import Dim
 from sizer.core.record import Record
 from sizer.core.tree import Op, State
 from sizer.core.walk import Row
+from sizer.measures.passes import Pass
+from sizer.measures.streams import idle_parts
 
 # A word for each kind of state in a table.
 WORDS = {
@@ -32,7 +34,8 @@ class Kept(Record):
     `keys` and `values` are a token's; a latent is all `keys`. `heads`: KV heads, where it has any.
     `window`: the tokens that are enough. `dtype`: a type of its own, if not the cache's.
     `channels`: of a convolution, whose engines may keep one input less a channel. `repeated`: query
-    heads, where transformers keeps keys and values for each of them.
+    heads, where transformers keeps keys and values for each of them. `whole`: transformers keeps every
+    token, though those of the window are enough.
     """
 
     __slots__ = (
@@ -46,6 +49,7 @@ class Kept(Record):
         "per_sequence",
         "repeated",
         "values",
+        "whole",
         "window",
     )
 
@@ -62,6 +66,7 @@ class Kept(Record):
         channels: Dim,
         cross: bool,
         repeated: Dim | None = None,
+        whole: bool = False,
     ) -> None:
         self.name = name
         self.layers = layers
@@ -74,6 +79,7 @@ class Kept(Record):
         self.channels = channels
         self.cross = cross
         self.repeated = repeated
+        self.whole = whole
 
     @property
     def word(self) -> str:
@@ -82,13 +88,21 @@ class Kept(Record):
         return word if self.window is None else f"{word}, window {self.window}"
 
 
-def kept(rows: Iterable[Row]) -> list[Kept]:
-    """What each kind of layer keeps, in the order of the model."""
+def kept(rows: Iterable[Row], *, encoder_given: bool = False) -> list[Kept]:
+    """What each kind of layer keeps, in the order of the model.
+
+    `encoder_given`: somebody said how long the encoder's sequence is. A decoder by itself keeps nothing
+    of an encoder without that.
+    """
+    rows = list(rows)
+    idle = idle_parts(rows, Pass(encoder_given=encoder_given))
     found: dict[str, Kept] = {}
     cores: dict[str, Op] = {}
     convolutions: dict[str, Op] = {}
     for row in rows:
         leaf = row.leaf
+        if idle and row.name.startswith(idle):
+            continue
         if isinstance(leaf, Op):
             place = row.name.rpartition(".")[0]
             if leaf.kind in ("attention", "cross_attention"):
@@ -126,4 +140,5 @@ def _kept(row: Row, leaf: State, core: Op | None, convolution: Op | None) -> Kep
         channels,
         leaf.name == "cross_kv",
         repeated,
+        core is not None and "whole_past" in core.traits,
     )

@@ -63,7 +63,12 @@ def _full(kinds: Sequence[Kept], setup: Setup) -> list[Layers]:
 
 
 def _every_head(one: Kept) -> Kept:
-    """What transformers keeps of a layer that repeats its keys and values before it keeps them."""
+    """What transformers keeps of a layer that repeats its keys and values before it keeps them.
+
+    Nor does it cut what a layer keeps whose window is in the mask alone.
+    """
+    if one.whole:
+        one = one._replace(window=None)
     if one.repeated is None or one.heads is None:
         return one
     keys, values = (

@@ -127,7 +127,7 @@ def cache_forms(
         )
     tokens = seq_len if max_len is None else max_len
     setup = Setup(symbol("B"), symbol("T"), symbol("Te"), dtype)
-    kinds = kept(walk(model.symbolic_tree()))
+    kinds = kept(walk(model.symbolic_tree()), encoder_given=encoder_len is not None)
     found = cache_of(kinds, setup, policy)
     forms = {name: as_poly(getattr(found, name)) for name in ("bytes", "bytes_per_token", "constant_bytes")}
     parts: dict[str, Poly] = {}

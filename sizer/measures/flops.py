@@ -16,7 +16,7 @@ from sizer.core.tree import State
 from sizer.core.walk import Row
 from sizer.errors import InvalidConfig, UnknownName
 from sizer.measures.count import COMPONENTS
-from sizer.measures.latents import WAYS, absorbed, check_way, expanding
+from sizer.measures.latents import WAYS, absorbed, check_way, expanding, reading_values
 from sizer.measures.passes import Pass, check_positive
 from sizer.measures.products import Part, as_products, part_of
 from sizer.measures.recompute import checkpointing_of, recomputed
@@ -102,7 +102,7 @@ class Flops(Record):
     @property
     def exact(self) -> bool:
         """Whether no part is an estimate."""
-        return all(part.exact or _nothing(part.forward) for part in self.parts)
+        return all(part.exact for part in self.parts)
 
 
 def _by_component(parts: Iterable[Part], field: str) -> dict[str, Dim]:
@@ -229,8 +229,10 @@ def flops_of(
     # What a cache keeps as latents; without one, all tokens are new.
     kept = expanding(rows) if run.cached else {}
     anew = {name: run.keys(latent.window) for name, latent in kept.items()}
+    if run.cached:
+        anew |= dict.fromkeys(reading_values(rows), run.keys(None))
     if kept and latents == "absorbed":
-        rows, anew = absorbed(rows), {}
+        rows, anew = absorbed(rows), {name: tokens for name, tokens in anew.items() if name not in kept}
     parts: list[Part] = []
     for row in rows:
         part = part_of(row, run, kernel, keeps, plain, anew.get(row.name))
@@ -286,8 +288,7 @@ def _assumptions(parts: Sequence[Part], run: Pass, kernel: str) -> list[str]:
             found.append(f"{kernel} attention, {KERNELS[kernel]}")
     if run.cached:
         found.append("a pass with a cache has no backward pass")
-    guessed = (part.kind for part in parts if not part.exact and not _nothing(part.forward))
-    for kind in dict.fromkeys(guessed):
+    for kind in dict.fromkeys(part.kind for part in parts if not part.exact):
         found.append(
             f"estimate: {kind}, {SCANS[kind].text} ({SCANS[kind].source})" if kind in SCANS else ONE_BY_ONE
         )

@@ -137,7 +137,7 @@ def kv_cache(
         tp,
         state_pages,
     )
-    return cache_of(kept(rows), setup, policy)
+    return cache_of(kept(rows, encoder_given=encoder_len is not None), setup, policy)
 
 
 def cache_of(kinds: Sequence[Kept], setup: Setup, policy: str) -> KVCache:
@@ -155,4 +155,11 @@ def cache_of(kinds: Sequence[Kept], setup: Setup, policy: str) -> KVCache:
         assumptions.append("this architecture keeps nothing between tokens")
     if setup.tp > 1:
         assumptions.append(f"bytes of one of {setup.tp} ranks; latents and indexer keys are on each")
-    return KVCache(policy, layers, setup.batch, assumptions, exact=chosen.exact, reserves=chosen.reserves)
+    pending = policy in ("transformers", "static") and any(one.name == "compressed" for one in kinds)
+    if pending:
+        assumptions.append(
+            "estimate: tokens whose compressed entry is not complete, which transformers keeps too, and "
+            "values beside the keys that they equal, are left out"
+        )
+    exact = chosen.exact and not pending
+    return KVCache(policy, layers, setup.batch, assumptions, exact=exact, reserves=chosen.reserves)

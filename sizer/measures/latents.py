@@ -60,6 +60,17 @@ def expanding(rows: Sequence[Row]) -> dict[str, Latent]:
     return found
 
 
+def reading_values(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The matrices that read the values of every token, new or kept, as those of Doge's mask do."""
+    return tuple(
+        row.name
+        for row in rows
+        if isinstance(row.leaf, Param)
+        and row.leaf.use == "matmul"
+        and [axis.name for axis in row.leaf.axes] == ["kv_heads", "kv_heads"]
+    )
+
+
 def absorbed(rows: Sequence[Row]) -> list[Row]:
     """The same layers, with scores over the latents themselves.
 

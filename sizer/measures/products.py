@@ -66,14 +66,17 @@ def part_of(
         amount = amount * inputs * row.visits
         # A frozen matrix passes the gradient on and has none of its own.
         backward = 0 if run.cached else amount * (2 if leaf.trainable else 1)
-        return Part(row, "matmul", amount, backward, row.places is not None or not is_convolution(row))
+        exact = row.places is not None or not is_convolution(row) or (not is_array(amount) and amount == 0)
+        return Part(row, "matmul", amount, backward, exact)
     if not isinstance(leaf, Op):
         return None
     sizes = leaf.sizes
     if leaf.kind in ATTENTION:
         per_pair, back = _core(leaf, "sdpa" if row.name in plain else kernel)
         pairs: Dim = _pairs(row, leaf, run, keeps) * run.batch * row.visits
-        return Part(row, "attention", pairs * per_pair, 0 if run.cached else pairs * back, True)
+        whole = _whole_entries(leaf, run)
+        kind = "attention" if whole else "entries"
+        return Part(row, kind, pairs * per_pair, 0 if run.cached else pairs * back, whole)
     if leaf.kind == "contrast":
         # Every input of one tower meets every input of the other.
         amount = 2 * sizes["width"] * run.batch * run.batch  # type: ignore[operator]
@@ -139,7 +142,17 @@ def _pairs(row: Row, leaf: Op, run: Pass, keeps: bool) -> Dim:
     if row.stream:
         length = run.length(row.stream)
         return length * length
-    return run.pairs(leaf.sizes.get("window"), masked=keeps)
+    window = None if "whole_past" in leaf.traits and not run.causal else leaf.sizes.get("window")
+    return run.pairs(window, masked=keeps)
+
+
+def _whole_entries(leaf: Op, run: Pass) -> bool:
+    """Whether the tokens of each pass fill entries of `rate` tokens, where attention is over such."""
+    rate = leaf.sizes.get("rate")
+    if rate is None:
+        return True
+    lengths = (run.past + run.new, run.new if run.times > 1 else 0, run.rest)
+    return isinstance(rate, int) and all(isinstance(x, int) and x % rate == 0 for x in lengths)
 
 
 def _is_table_of_distances(row: Row) -> bool:

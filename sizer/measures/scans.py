@@ -44,6 +44,11 @@ def _fourier(sizes: Sizes, run: Pass) -> Dim:
     return 5 * width * (log2(run.tokens, "lgT") + log2(width, "lgD"))
 
 
+def _left_out(text: str, source: str) -> Scan:
+    """Something that a pass runs, or skips, and that the count has not: the whole is an estimate."""
+    return Scan(lambda sizes, run: 0, text, source)
+
+
 def log2(size: Dim, letter: str) -> Dim:
     """The binary logarithm, rounded up; a letter of its own for a symbol.
 
@@ -54,6 +59,36 @@ def log2(size: Dim, letter: str) -> Dim:
         return symbol(letter)
     return max(0, int(size) - 1).bit_length()
 
+
+_LEFT_OUT = {
+    "identity": _left_out(
+        "a token visits `top_k` experts that compute; fewer where some return their input",
+        "LongCat-Flash, arXiv:2509.01322, section 2.1",
+    ),
+    "entries": _left_out(
+        "an entry stands for `rate` tokens, and that of the last, incomplete ones counts as a part of one",
+        "transformers, modeling_deepseek_v4.py",
+    ),
+    "streams": _left_out(
+        "the streams of predicted tokens pass the layers too, and are left out",
+        "ProphetNet, arXiv:2001.04063",
+    ),
+    "prompt": _left_out(
+        "tokens of a learned prompt stand before the others, and are left out",
+        "transformers, modeling_cpmant.py",
+    ),
+    "relative": _left_out(
+        "scores of queries and relative positions are left out", "Transformer-XL, arXiv:1901.02860, eq. 5"
+    ),
+    "no_gradient": _left_out(
+        "runs of the low stack before the last have no backward pass; it is counted",
+        "HRM, arXiv:2506.21734, section 2",
+    ),
+    "no_image": _left_out(
+        "without an image a layer that reads one does not run; its MLP is counted",
+        "transformers, modeling_mllama.py",
+    ),
+}
 
 _STATE = "{} FLOPs an element of the state and token: decay, update, read"
 
@@ -74,4 +109,5 @@ SCANS: dict[str, Scan] = {
     "fourier": Scan(
         _fourier, "5·n·log₂ n over the tokens and over the width", "an FFT, as FNet runs it, arXiv:2105.03824"
     ),
+    **_LEFT_OUT,
 }

@@ -87,7 +87,7 @@ def _computes(row: Row) -> bool:
 
 def idle_parts(rows: Sequence[Row], run: Pass) -> tuple[str, ...]:
     """Where the cross-attentions stand of a decoder by itself, which nothing is read from."""
-    if run.encoder_given or not run.encodes:
+    if run.encoder_given:
         return ()
     crossed = set()
     for row in rows:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from sizer.dtypes import bits
 from sizer.errors import UnknownName
 from sizer.measures.passes import check_positive
-from sizer.oracles.runs import explained, inputs, over_cache, ready
+from sizer.oracles.runs import CACHES, explained, inputs, over_cache, ready
 from sizer.oracles.torch import import_torch
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ def measure(
         if policy == "static":
             from transformers import StaticCache
 
-            given["past_key_values"] = StaticCache(config=module.config, max_cache_len=max_len or seq_len)
+            named = "cache" if "cache" in signature(module.forward).parameters else "past_key_values"
+            given[named] = StaticCache(config=module.config, max_cache_len=max_len or seq_len)
         again = over_cache(module, given, seq_len - steps)
         for _ in range(steps):
             again = over_cache(module, again, 1)
-    cache = again["past_key_values"] if "past_key_values" in again else again["cache_params"]
+    cache = next(again[name] for name in CACHES if again.get(name) is not None)
     tensors = list(_tensors(cache))
     return {
         "logical": sum(t.numel() * t.element_size() for t in tensors if t.is_floating_point()),
@@ -72,7 +74,7 @@ def _tensors(found: Any, seen: set[int] | None = None) -> Iterator[Any]:
         inside = found.values()
     elif isinstance(found, list | tuple):
         inside = found
-    elif "cache" in type(found).__module__:
+    elif any("cache" in base.__module__ for base in type(found).__mro__):
         inside = vars(found).values()
     for value in inside:
         yield from _tensors(value, seen)

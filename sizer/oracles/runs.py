@@ -55,6 +55,10 @@ def inputs(model: Model, module: Any, batch: int, tokens: int, encoder: int | No
     return {"input_ids": ids(tokens)}
 
 
+# What modules call the cache that they take and give, the newest first.
+CACHES = ("cache", "past_key_values", "cache_params")
+
+
 def over_cache(module: Any, given: dict[str, Any], tokens: int, **rest: Any) -> dict[str, Any]:
     """Run a pass over the next tokens of a sequence, and give back what the next one reads."""
     if not tokens:
@@ -66,7 +70,8 @@ def over_cache(module: Any, given: dict[str, Any], tokens: int, **rest: Any) -> 
         # transformers 5 is about to rename what it calls a cache.
         warnings.simplefilter("ignore", FutureWarning)
         output = module(**{**given, key: ids}, use_cache=True, **rest)
-    again = {**given, cache_name(output): getattr(output, cache_name(output))}
+    name = cache_name(output)
+    again = {**given, name: output[name]}
     if key == "decoder_input_ids":
         # The encoder ran once; its tokens are not read again.
         from transformers.modeling_outputs import BaseModelOutput
@@ -78,7 +83,10 @@ def over_cache(module: Any, given: dict[str, Any], tokens: int, **rest: Any) -> 
 
 def cache_name(output: Any) -> str:
     """What a module calls the cache that it answers with."""
-    return "past_key_values" if getattr(output, "past_key_values", None) is not None else "cache_params"
+    for name in CACHES:
+        if output.get(name) is not None:
+            return name
+    raise BadInput("the module answers with no cache")
 
 
 @contextlib.contextmanager

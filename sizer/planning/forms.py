@@ -163,10 +163,10 @@ def closed(lettered: Lettered, what: str, settings: Mapping[str, Any]) -> Form |
         from sizer.dtypes import bits
 
         return Form(as_poly(count(lettered.rows).total) * bits(settings["dtype"]), 8)
+    given = settings["encoder_len"] is not None
     if what in FLOPS:
         kernel = kernel_of(settings["attention"] or "eager")
         products = as_products(lettered.model.rows(), kernel)
-        given = settings["encoder_len"] is not None
         run = Pass(symbol("B"), symbol("T"), encoder=symbol("Te"), encoder_given=given)
         found = flops_of(
             lettered.rows,
@@ -178,7 +178,7 @@ def closed(lettered: Lettered, what: str, settings: Mapping[str, Any]) -> Form |
         return Form(as_poly(getattr(found, FLOPS[what])))
     if what in CACHE and settings["policy"] in ("architecture", "full"):
         setup = Setup(symbol("B"), symbol("T"), symbol("Te"), _cache_dtype(settings))
-        cache = cache_of(kept(lettered.rows), setup, settings["policy"])
+        cache = cache_of(kept(lettered.rows, encoder_given=given), setup, settings["policy"])
         return Form(as_poly(getattr(cache, CACHE[what])))
     return None
 

@@ -47,7 +47,7 @@ def report(
         from sizer.measures.cache_budget import fit
 
         setup = _setup(batch_size, seq_len, dtype, given)
-        room = fit(kept(model.rows()), setup, policy, budget)
+        room = fit(kept(model.rows(), encoder_given="encoder_len" in given), setup, policy, budget)
     said = [*warnings(model, seq_len), *without_encoder(model, options.get("encoder_len"))]
     total = found.bytes + (0 if drafts is None else drafts.bytes)
     label = "exact" if found.exact else "estimate"

@@ -213,5 +213,9 @@ def _core(c: ClassicConfig) -> tuple[Module | Leaf, ...]:
     full, windowed = c.window_layers.layers("full"), c.window_layers.layers("window")
     return (
         Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head), at=full),
-        Module("", attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window), at=windowed),
+        Module(
+            "",
+            attention_core(c.n_heads, c.n_kv_heads, c.d_head, window=c.window, traits=("whole_past",)),
+            at=windowed,
+        ),
     )

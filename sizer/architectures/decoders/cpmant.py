@@ -8,7 +8,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, gate_op, linear, rms_norm
-from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.core.tree import Axis, Module, Op, Param, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -91,6 +91,7 @@ def _attention(c: CpmAntConfig, embed: Axis) -> Module:
         (
             *(linear(name, heads, embed) for name in ("project_q", "project_k", "project_v")),
             *attention_core(c.n_heads, c.n_heads, c.d_head),
+            Op("prompt", "prompt", {}),
             linear("attention_out", embed, heads),
         ),
         component="attention",

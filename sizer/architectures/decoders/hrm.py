@@ -12,7 +12,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, linear
-from sizer.core.tree import Axis, Module, Param, heads_axis
+from sizer.core.tree import Axis, Module, Op, Param, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -49,6 +49,7 @@ def hrm_text(c: HRMConfig) -> Module:
     model: Children = (
         embedding("embed_tokens", Axis("vocab", c.vocab_size), embed),
         Param("z_L_init", (embed,), trainable=False),
+        Op("early_runs", "no_gradient", {}),
         Module("L_module", (layers,), uses=c.h_cycles * c.l_cycles),
         Module("H_module", (layers,), uses=c.h_cycles),
         *rotary_buffers(c.d_rotary, layout=c.layout),

@@ -10,7 +10,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import embedding, layer_norm, linear, mlp
-from sizer.core.tree import Axis, Module
+from sizer.core.tree import Axis, Module, Op
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -80,7 +80,7 @@ def prophetnet(c: ProphetNetConfig) -> Module:
     positions = embedding("position_embeddings", Axis("context", c.n_ctx), embed, component="position")
     begin = (copy, positions, layer_norm("embeddings_layer_norm", embed))
     ngrams = embedding("ngram_embeddings", Axis("ngram", c.n_gram), embed)
-    decoder = Module("decoder", (*begin, ngrams, _decoder_layer(c, embed)))
+    decoder = Module("decoder", (*begin, ngrams, Op("streams", "streams", {}), _decoder_layer(c, embed)))
     head = linear("lm_head", vocab, embed, tied_to=tied_to, component="head")
     if c.task == "causal":
         return Module("", (Module("prophetnet", (table, decoder)), head))

@@ -9,7 +9,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, mlp
-from sizer.core.tree import Axis, Module, Param
+from sizer.core.tree import Axis, Module, Op, Param
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -60,6 +60,7 @@ def attention(c: XLNetConfig, embed: Axis) -> Module:
             *(Param(name, head) for name in ("r_r_bias", "r_s_bias", "r_w_bias")),
             Param("seg_embed", (Axis("segments", 2), *head)),
             *attention_core(c.n_heads, c.n_heads, c.d_head, cached=False),
+            Op("positions", "relative", {}),
             layer_norm("layer_norm", embed),
         ),
         component="attention",

@@ -50,7 +50,7 @@ def _streams(c: DeepseekV4Config, prefix: str) -> Module:
     """How a part reads the streams, writes to them, and mixes them: M + M + M² weights a token."""
     m = c.n_streams
     names = (f"{prefix}fn", f"{prefix}base", f"{prefix}scale")
-    return hyper_connection(names, 2 * m + m * m, Axis("streams", m * c.d_model), 3)
+    return hyper_connection(names, 2 * m + m * m, Axis("streams", m * c.d_model), 3, m)
 
 
 def _attention(c: DeepseekV4Config, embed: Axis) -> Module:
@@ -87,15 +87,14 @@ def _compressor(c: DeepseekV4Config, embed: Axis, kind: str) -> Module:
     head = Axis("head", c.d_head)
     if kind == "heavy":
         parts = _entries(c, embed, head, head, c.heavy_rate)
-        kept, selected = c.heavy_per_token, None
+        kept, rate = c.heavy_per_token, c.heavy_rate
     else:
         parts = _entries(c, embed, head, 2 * head, c.sparse_rate)
-        kept, selected = c.sparse_per_token, c.index_top_k
+        kept, rate = c.sparse_per_token, c.sparse_rate
         if c.layout != "checkpoint":
             parts = (*parts, _indexer(c, embed))
-    # The scores over T/m entries of Dh are those over T of Dh/m.
-    width = c.d_head if selected is not None else kept
-    sizes = {"heads": c.n_heads, "kv_heads": 1, "d_qk": width, "d_v": width, "window": selected}
+    # The scores over T/m entries of Dh are those over T of Dh/m; those that are not selected are masked.
+    sizes = {"heads": c.n_heads, "kv_heads": 1, "d_qk": kept, "d_v": kept, "window": None, "rate": rate}
     facts = (Op("compressed", "attention", sizes), State("compressed", per_token=kept))
     return Module("compressor", (*parts, *facts), at=c.layers.layers(kind))
 
@@ -117,7 +116,14 @@ def _indexer(c: DeepseekV4Config, embed: Axis) -> Module:
     index, rank = Axis("index", c.d_index), Axis("q_rank", c.q_lora_rank)
     stored = c.layout == "checkpoint"
     kept = c.index_per_token
-    sizes = {"heads": c.n_index_heads, "kv_heads": 1, "d_qk": kept, "d_v": 0, "window": None}
+    sizes = {
+        "heads": c.n_index_heads,
+        "kv_heads": 1,
+        "d_qk": kept,
+        "d_v": 0,
+        "window": None,
+        "rate": c.sparse_rate,
+    }
     return Module(
         "indexer",
         (

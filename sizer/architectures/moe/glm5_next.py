@@ -81,7 +81,7 @@ def _streams(c: Glm5NextConfig, part: str) -> Module:
     prefix = f"hc_{part}_" if c.layout == "checkpoint" else f"{part}_hc."
     names = (f"{prefix}fn", f"{prefix}base", f"{prefix}scale")
     mixes = c.n_streams * (2 + c.n_streams)
-    return hyper_connection(names, mixes, Axis("streams", c.n_streams * c.d_model), 3)
+    return hyper_connection(names, mixes, Axis("streams", c.n_streams * c.d_model), 3, c.n_streams)
 
 
 def _pooling(c: Glm5NextConfig, embed: Axis) -> Module:

@@ -85,8 +85,8 @@ def _dense(c: InklingConfig, embed: Axis) -> Module:
 
 
 def convolution(name: str, channels: Axis, width: Dim) -> Module:
-    """A causal convolution of a few tokens over each channel."""
-    return short_conv(name, channels, width, bias=False, component="mixer")
+    """A causal convolution of a few tokens over each channel, in fp32."""
+    return short_conv(name, channels, width, bias=False, component="mixer", dtype="fp32")
 
 
 def _attention(c: InklingConfig, embed: Axis, kind: str) -> Module:

@@ -120,7 +120,7 @@ def _dynamic_convolution(c: Inkling2Config, channels: Axis, n_heads: Dim, embed:
             Param("static_w" if stored else "static_weight", (kernel, channels)),
             Param("weight_proj" if stored else "weight_proj.weight", (weights, embed), "matmul"),
             Op("conv", "conv", {"channels": channels.size, "kernel": c.d_conv}),
-            State("conv", per_sequence=channels.size * c.d_conv),
+            State("conv", per_sequence=channels.size * c.d_conv, dtype="fp32"),
         ),
         component="mixer",
     )

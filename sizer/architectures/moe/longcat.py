@@ -11,7 +11,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import buffer, gate_op, gated_mlp, linear, rms_norm, stacked
-from sizer.core.tree import Axis, Leaf, Module
+from sizer.core.tree import Axis, Leaf, Module, Op
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -77,6 +77,8 @@ def _experts(c: LongcatConfig, embed: Axis) -> Module:
         ),
         component="router",
     )
+    # How often a token picks an expert that computes nothing is not known.
+    idle = () if c.n_zero_experts is None else (Op("zero_experts", "identity", {}),)
     rows = choices if c.zero_expert_rows else experts
     if c.layout == "transformers":
         routed: tuple[Module | Leaf, ...] = (
@@ -84,7 +86,7 @@ def _experts(c: LongcatConfig, embed: Axis) -> Module:
             stacked("gate_up_proj", rows, c.top_k, 2 * ffn, embed),
             stacked("down_proj", experts, c.top_k, embed, ffn),
         )
-        return Module("mlp", (Module("experts", routed, component="experts"), router))
+        return Module("mlp", (Module("experts", routed, component="experts"), router, *idle))
     inner = (linear("gate_proj", ffn, embed), linear("up_proj", ffn, embed), gate_op(c.act, c.d_ff_expert))
     outer = (linear("down_proj", embed, ffn),)
     return Module(
@@ -93,6 +95,7 @@ def _experts(c: LongcatConfig, embed: Axis) -> Module:
             Module("experts", inner, repeat=rows.size, active=c.top_k, component="experts"),
             Module("experts", outer, repeat=experts.size, active=c.top_k, component="experts"),
             router,
+            *idle,
         ),
     )
 

@@ -62,11 +62,9 @@ def shieldgemma2(c: BridgedConfig) -> Module:
 
 def fuyu(c: BridgedConfig) -> Module:
     """Fuyu: no tower; the pixels of a patch are one token of the text."""
-    pixels = Axis("pixels", c.d_vision)
-    return multimodal(
-        c,
-        linear("vision_embed_tokens", Axis("embed", c.d_model), pixels, bias=True, component="embedding"),
-    )
+    pixels, embed = Axis("pixels", c.d_vision), Axis("embed", c.d_model)
+    patches = linear("vision_embed_tokens", embed, pixels, bias=True, component="embedding")
+    return multimodal(c, patches._replace(stream="encoder"))
 
 
 def joined_after_norm(c: BridgedConfig) -> Module:

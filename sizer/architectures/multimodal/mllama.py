@@ -15,7 +15,7 @@ from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear, rms_norm
 from sizer.core.pattern import Pattern
-from sizer.core.tree import EACH, Axis, Module, Param, heads_axis
+from sizer.core.tree import EACH, Axis, Module, Op, Param, heads_axis
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -88,7 +88,7 @@ def text(c: MllamaTextConfig) -> Module:
             rms_norm("input_layernorm", embed),
             attention(c)._replace(at=to_words),
             _cross_attention(c, embed)._replace(at=to_image),
-            Module("", gates, at=to_image),
+            Module("", (*gates, Op("image", "no_image", {})), at=to_image),
             rms_norm("post_attention_layernorm", embed),
             feed_forward(c),
         ),

@@ -28,11 +28,19 @@ KINDS = {
 
 
 def short_conv(
-    name: str, channels: Axis, width: Dim, *, bias: bool, kept: Dim | None = None, component: str = ""
+    name: str,
+    channels: Axis,
+    width: Dim,
+    *,
+    bias: bool,
+    kept: Dim | None = None,
+    component: str = "",
+    dtype: str | None = None,
 ) -> Module:
     """A causal convolution of each channel by itself, `weight [channels, 1, width]`.
 
-    Decoding keeps the last `kept` inputs of each channel, `width` of them if not said.
+    Decoding keeps the last `kept` inputs of each channel, `width` of them if not said,
+    in a type of their own if `dtype` names one.
     """
     weight = Param("weight", (channels, Axis("one", 1), Axis("kernel", width)))
     return Module(
@@ -41,7 +49,7 @@ def short_conv(
             weight,
             *((Param("bias", (channels,)),) if bias else ()),
             Op("conv", "conv", {"channels": channels.size, "kernel": width}),
-            State("conv", per_sequence=channels.size * (width if kept is None else kept)),
+            State("conv", per_sequence=channels.size * (width if kept is None else kept), dtype=dtype),
         ),
         component=component,
     )
