@@ -103,14 +103,12 @@ def _blocks(c: ConformerConfig, embed: Axis, hears: bool) -> Module:
         )
         return (layer_norm(f"{name}_layer_norm", embed), Module(name, parts, component="mlp"))
 
-    # What relative positions cost is not described, so the whole is an estimate.
-    places = EACH if c.n_waves is None and c.n_distances is None else None
     # Where frames come one by one, a norm that sees no others stands for that of the batch.
     norm = batch_norm("batch_norm", embed) if hears else layer_norm("depthwise_layer_norm", embed)
     convolve = (
         layer_norm("layer_norm", embed),
         convolution("pointwise_conv1", 2 * embed, embed, ONE, bias=False, component="mixer"),
-        convolution("depthwise_conv", embed, ONE, kernel, bias=False, component="mixer", places=places),
+        convolution("depthwise_conv", embed, ONE, kernel, bias=False, component="mixer", places=EACH),
         norm,
         convolution("pointwise_conv2", embed, embed, ONE, bias=False, component="mixer"),
     )
@@ -140,6 +138,7 @@ def _attention(c: ConformerConfig, embed: Axis) -> Children:
     return (
         *(linear(f"linear_{letter}", heads, embed, bias=True) for letter in "qkv"),
         *relative,
+        *((Op("positions", "relative", {}),) if relative else ()),
         *attention_core(c.n_heads, c.n_heads, c.d_head, cached=False),
         linear("linear_out", embed, heads, bias=True),
     )
