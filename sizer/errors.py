@@ -28,6 +28,10 @@ class InvalidConfig(SizerError):
     """A configuration that describes no model: a bad value, or values that contradict."""
 
 
+class NotDescribed(InvalidConfig):
+    """A quantity that an architecture says too little for."""
+
+
 class Rounded(InvalidConfig):
     """A number that is rounded where a formula divides."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import sizer
+from sizer.errors import NotDescribed
 from sizer.model import Model
 
 # Architectures whose name is that of a model type.
@@ -134,3 +135,12 @@ WITHOUT_A_TYPE = frozenset(_WITHOUT_A_TYPE.split())
 def family(name: str) -> Model:
     """The model of an architecture, loaded once."""
     return sizer.load({"model_type": FAMILIES[name]})
+
+
+def has_flops(model: Model) -> bool:
+    """Whether it is known at how many places of an image all of a model's convolutions run."""
+    try:
+        model.flops()
+    except NotDescribed:
+        return False
+    return True

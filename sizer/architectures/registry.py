@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,8 @@ class Reading(Record):
         self.assumptions = assumptions
 
 
+# The activations of transformers that have parameters, and the types whose readers count them.
+LEARNED = {"prelu": ("uvdoc", "uvdoc_backbone"), "xielu": ("apertus", "apertus1p5_text")}
 # Architectures of a program that uses sizer, beside those that ship.
 REGISTERED: dict[str, Architecture] = {}
 
@@ -83,7 +85,20 @@ def read(hf: HFConfig) -> Reading:
     A type that is another under a name of its own is read by the other's reader, if it has none.
     """
     model_type = hf.model_type if hf.model_type in HF_MODULES else hf.read_as
+    _refuse_learned(model_type, hf.values_in_file)
     return hf_reader(model_type)(hf)
+
+
+def _refuse_learned(model_type: str, values: Mapping[str, Any]) -> None:
+    """Refuse an activation that has parameters, but where the reader of the type has them too."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            _refuse_learned(str(value.get("model_type", model_type)), value)
+        elif "act" in key and isinstance(value, str) and model_type not in LEARNED.get(value, (model_type,)):
+            raise InvalidConfig(
+                f"{key} = {value} has parameters of its own, which are not described for {model_type}; "
+                "--with torch counts them"
+            )
 
 
 def hf_reader(model_type: str) -> Callable[[HFConfig], Reading]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sizer.core.dims import Dim, is_array
 from sizer.core.tree import ONCE, Op, Param, State
 from sizer.core.walk import Row
-from sizer.errors import InvalidConfig, UnknownName
+from sizer.errors import NotDescribed, UnknownName
 from sizer.measures.passes import Pass, is_zero
 from sizer.measures.products import is_convolution
 
@@ -41,7 +41,7 @@ def check_places(rows: Sequence[Row]) -> None:
         if row.stream or row.places is not None or not is_convolution(row):
             continue
         if len(row.leaf.axes) > 3 and (is_array(row.visits) or row.visits != 0):  # type: ignore[union-attr]
-            raise InvalidConfig(
+            raise NotDescribed(
                 f"at how many places of an image {row.name} runs is not described yet, so there are no FLOPs "
                 "to give; sizer count and sizer size do not need it"
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.convolutional import ONE, normed
-from sizer.architectures.vision.lists import activation_without_weights, flag, listed, listed_sizes
+from sizer.architectures.vision.lists import activation, flag, listed, listed_sizes
 from sizer.architectures.vision.pp_lcnet import window
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
@@ -175,7 +175,7 @@ def _hgnet_v2(hf: HFConfig) -> Reading:
         "d_last": listed_sizes(hf, "hidden_sizes")[-1],
         "halves": PerLayer(tuple(width // 2 for width in found["widths"])),
         "affine": bool(hf["use_learnable_affine_block"]),
-        "act": activation_without_weights(hf, "hidden_act"),
+        "act": activation(hf, "hidden_act"),
         **{name: PerLayer(values) for name, values in found.items()},
         **{name: tuple(flag(key, on) for on in listed(hf, key, stages)) for name, key in flags.items()},
     }

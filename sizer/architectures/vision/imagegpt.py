@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.decoders.reading import count_of, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children
-from sizer.architectures.vision.lists import activation_without_weights
+from sizer.architectures.vision.lists import activation
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, embedding, linear, mlp, rms_norm
@@ -113,7 +113,7 @@ def _imagegpt(hf: HFConfig) -> Reading:
         "n_ctx": whole(hf, "max_position_embeddings"),
         "d_ff": None if hf["n_inner"] is None else whole(hf, "n_inner"),
         "cross_attention": bool(hf["add_cross_attention"]),
-        "act": activation_without_weights(hf, "activation_function"),
+        "act": activation(hf, "activation_function"),
     }
     return Reading("imagegpt", given)
 

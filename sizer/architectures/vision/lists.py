@@ -11,19 +11,12 @@ from sizer.sources.values import MAX_ENTRIES
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
 
-# The activations of transformers that have a parameter of their own.
-LEARNED = ("prelu", "xielu")
 
-
-def activation_without_weights(hf: HFConfig, key: str) -> str:
-    """The name of an activation, which must not be one that is learned."""
+def activation(hf: HFConfig, key: str) -> str:
+    """The name of an activation."""
     name = hf[key]
     if not isinstance(name, str) or not name:
         raise InvalidConfig(f"{key} = {clip(repr(name))} is not the name of a function")
-    if name in LEARNED:
-        raise InvalidConfig(
-            f"{key} = {name} has parameters of its own, which are not described for this type"
-        )
     return name
 
 

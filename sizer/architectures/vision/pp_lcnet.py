@@ -8,7 +8,7 @@ from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.convolutional import ONE, normed
-from sizer.architectures.vision.lists import activation_without_weights, as_list, as_size, flag, listed
+from sizer.architectures.vision.lists import activation, as_list, as_size, flag, listed
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import linear
@@ -159,7 +159,7 @@ def _pp_lcnet(hf: HFConfig) -> Reading:
         "n_labels": hf.n_labels,
         "d_stem": rounded(whole(hf, "stem_channels") * scale, divisor),
         "d_last": whole(hf, "class_expand"),
-        "act": activation_without_weights(hf, "hidden_act"),
+        "act": activation(hf, "hidden_act"),
         **block_sizes(hf),
     }
     return Reading("pp_lcnet", given)

@@ -10,7 +10,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import stored_names
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.clip import patch_side
-from sizer.architectures.vision.lists import activation_without_weights, listed_sizes
+from sizer.architectures.vision.lists import activation, listed_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, gated_mlp, linear, rms_norm
@@ -166,7 +166,7 @@ def _sapiens2(hf: HFConfig) -> Reading:
         "mlp_bias": bool(hf["mlp_bias"]),
         "qk_norm": bool(hf["use_qk_norm"]),
         "mask_token": bool(hf["use_mask_token"]),
-        "act": activation_without_weights(hf, "hidden_act"),
+        "act": activation(hf, "hidden_act"),
     }
     return Reading("sapiens2", given)
 

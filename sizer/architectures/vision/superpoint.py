@@ -9,7 +9,7 @@ from sizer.architectures.decoders.reading import whole
 from sizer.architectures.parts import Part, part_of
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import LLAMA_LIKE, Children, TowerConfig, attention, convolution
-from sizer.architectures.vision.lists import activation_without_weights, listed_sizes
+from sizer.architectures.vision.lists import activation, listed_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import layer_norm, linear
@@ -177,7 +177,7 @@ def _lightglue(hf: HFConfig) -> Reading:
         "d_ff": 2 * width,
         "d_rotary": width // n_heads // 2,
         "bias": "qkvo" if hf["attention_bias"] else "",
-        "act": activation_without_weights(hf, "hidden_act"),
+        "act": activation(hf, "hidden_act"),
         "module_names": LLAMA_LIKE,
     }
     return Reading("lightglue", given)

@@ -8,7 +8,7 @@ from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.clip import patch_side, side
-from sizer.architectures.vision.lists import activation_without_weights, listed_sizes
+from sizer.architectures.vision.lists import activation, listed_sizes
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, buffer, layer_norm, linear
@@ -235,7 +235,7 @@ def _swin2sr(hf: HFConfig) -> Reading:
         "qkv_bias": bool(hf["qkv_bias"]),
         "residual": residual,
         "coloured": channels == out == 3,
-        "act": activation_without_weights(hf, "hidden_act"),
+        "act": activation(hf, "hidden_act"),
         **({} if base else _growth(hf)),
     }
     return Reading("swin2sr", given)

@@ -10,7 +10,7 @@ from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.convolutional import ONE
 from sizer.architectures.vision.lists import (
-    activation_without_weights,
+    activation,
     as_list,
     as_size,
     listed,
@@ -115,7 +115,7 @@ ARCHITECTURES = {"textnet": Architecture(TextNetConfig, textnet)}
 
 
 def _textnet(hf: HFConfig) -> Reading:
-    activation_without_weights(hf, "stem_act_func")
+    activation(hf, "stem_act_func")
     kernels = _stages(hf, "conv_layer_kernel_sizes", KERNELS)
     strides = _stages(hf, "conv_layer_strides", STRIDES)
     if [len(stage) for stage in kernels] != [len(stage) for stage in strides]:

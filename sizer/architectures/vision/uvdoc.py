@@ -8,7 +8,7 @@ from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.lists import (
-    activation_without_weights,
+    activation,
     as_list,
     as_size,
     flag,
@@ -167,7 +167,7 @@ def _uvdoc(hf: HFConfig) -> Reading:
         "point_widths": PerLayer(tuple(out for _, out in points)),
         "kernel": whole(own, "kernel_size"),
         "point_kernel": whole(hf, "kernel_size"),
-        "learned": hf["hidden_act"] == "prelu" or not activation_without_weights(hf, "hidden_act"),
+        "learned": activation(hf, "hidden_act") == "prelu",
     }
     return Reading("uvdoc", given)
 

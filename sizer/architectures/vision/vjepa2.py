@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.decoders.reading import count_of, positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import TowerConfig, TowerNames, blocks, convolution
-from sizer.architectures.vision.lists import activation_without_weights
+from sizer.architectures.vision.lists import activation
 from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, layer_norm, linear, mlp
@@ -156,7 +156,7 @@ def _vjepa2(hf: HFConfig) -> Reading:
         "n_heads": whole(hf, "num_attention_heads"),
         "d_ff": int(width * positive("mlp_ratio", hf["mlp_ratio"])),
         "bias": "qkvo" if hf["qkv_bias"] else "o",
-        "act": activation_without_weights(hf, "hidden_act"),
+        "act": activation(hf, "hidden_act"),
         "patch_size": whole(hf, "patch_size"),
         "n_frames": whole(hf, "tubelet_size"),
         "n_channels": whole(hf, "in_chans"),
