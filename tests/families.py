@@ -24,8 +24,9 @@ nomic_bert_own olmo_hybrid omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vis
 perceiver phi4_multimodal pix2struct pixtral poolformer prophetnet pvt qwen3_next radio
 recurrent_gemma reformer regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model
 santacoder sarvam_moe segformer sew speech_to_text splinter squeezebert step3p7 swin t5 t5gemma
-tapas timesformer udop ultravbert vibevoice_asr video_llava vilt visual_bert vit voxtral_realtime
-voxtral_realtime_text wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
+tapas textnet timesformer udop ultravbert vibevoice_asr video_llava vilt visual_bert vit
+voxtral_realtime voxtral_realtime_text wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan
+zamba zamba2 zaya
 """
 # An architecture, and a model type whose defaults build one.
 FAMILIES = {
