@@ -109,6 +109,8 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
         "cannot be halved 5 times",
     ),
     ("seamless_m4t", "SeamlessM4TForMusic", {}, "no class named 'SeamlessM4TForMusic'"),
+    ("levit", None, {"depths": [4]}, "depths lists 1 stages, and there are 3"),
+    ("levit", None, {"hidden_sizes": [7, 8, 9]}, "follows from hidden_sizes, key_dim or image_size"),
     ("llava_next_video", None, {"spatial_pool_mode": "conv"}, "spatial_pool_mode = 'conv' is not described"),
     ("vit_mae", "ViTMAEForDetection", {}, "no class named 'ViTMAEForDetection'"),
     ("mobilevit", None, {"num_attention_heads": 5}, "are not all multiples of num_attention_heads = 5"),
