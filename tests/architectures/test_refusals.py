@@ -94,6 +94,20 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("hiera", None, {"masked_unit_size": [6, 6]}, "masked_unit_size 6 does not divide 3 times by 2"),
     ("hiera", None, {"num_query_pool": 4}, "num_query_pool = 4 is not below 4 stages"),
     ("hiera", None, {"masked_unit_attention": [True]}, "does not list 4 stages"),
+    *(
+        (model_type, None, {"hidden_act": "prelu"}, "prelu has parameters of its own")
+        for model_type in (
+            "bit",
+            "dpt",
+            "efficientnet",
+            "focalnet",
+            "hiera",
+            "mobilenet_v2",
+            "mobilevit",
+            "pvt",
+        )
+    ),
+    ("align", None, {"text_config": {"hidden_act": "prelu"}}, "prelu has parameters of its own"),
     ("efficientnet", None, {"strides": [3] * 7}, "each of them must be 1 or 2"),
     ("efficientnet", None, {"out_channels": [8]}, "out_channels lists 1 stages, and there are 7"),
     ("efficientnet", None, {"in_channels": 8}, "in_channels = 8 is not a list with an entry a stage"),
@@ -137,15 +151,6 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ),
     ("vit", "ViTForDetection", {}, "no class named 'ViTForDetection'"),
     ("yolos", "YolosForSegmentation", {}, "no class named 'YolosForSegmentation'"),
-    ("textnet", None, {"conv_layer_kernel_sizes": [3] * 4}, "does not list the layers of each stage"),
-    (
-        "textnet",
-        None,
-        {"conv_layer_kernel_sizes": [[3]] * 4, "conv_layer_strides": [[1]] * 4},
-        "which is not a height and a width",
-    ),
-    ("textnet", None, {"conv_layer_strides": [[1]]}, "conv_layer_strides lists 1 stages, and there are 4"),
-    ("textnet", None, {"conv_layer_strides": [[1]] * 4}, "list different numbers of layers"),
     ("timesformer", None, {"attention_type": "x"}, "attention_type = 'x' is none of those that are known"),
     ("vivit", None, {"tubelet_size": [2, 16, 8]}, "tubelet_size = [2, 16, 8] is not frames, side, side"),
     ("vibevoice_acoustic_tokenizer_encoder", None, {"depths": [1]}, "depths lists 1 stages"),
