@@ -17,7 +17,7 @@ encodec eurobert exaone falcon flava fnet focalnet funnel fuyu gemma3 gemma4_ass
 gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gptj
 granite_speech granite_speech_encoder groupvit gte hgnet_v2 hiera hrm_text hunyuan_vl hy_v4 ibert
 idefics idefics2 imagegpt inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
-kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 lfm2 lightglue lilt llama llava llava_next
+kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 levit lfm2 lightglue lilt llama llava llava_next
 longcat_flash longformer luke lxmert mamba mamba2 markuplm mimi mimo mimo_v2_flash minimax
 minimax_m3_vl mistral3 mlcd mobilebert mobilenet_v1 mobilenet_v2 mobilevit modernbert modernvbert
 molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt muse_spark_text musicflamingo musicgen

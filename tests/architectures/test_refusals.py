@@ -97,6 +97,20 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("hiera", None, {"masked_unit_size": [6, 6]}, "masked_unit_size 6 does not divide 3 times by 2"),
     ("hiera", None, {"num_query_pool": 4}, "num_query_pool = 4 is not below 4 stages"),
     ("hiera", None, {"masked_unit_attention": [True]}, "does not list 4 stages"),
+    *(
+        (model_type, None, {"hidden_act": "prelu"}, "prelu has parameters of its own")
+        for model_type in (
+            "bit",
+            "dpt",
+            "efficientnet",
+            "focalnet",
+            "hiera",
+            "mobilenet_v2",
+            "mobilevit",
+            "pvt",
+        )
+    ),
+    ("align", None, {"text_config": {"hidden_act": "prelu"}}, "prelu has parameters of its own"),
     ("efficientnet", None, {"strides": [3] * 7}, "each of them must be 1 or 2"),
     ("efficientnet", None, {"out_channels": [8]}, "out_channels lists 1 stages, and there are 7"),
     ("efficientnet", None, {"in_channels": 8}, "in_channels = 8 is not a list with an entry a stage"),
@@ -135,6 +149,8 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
         "cannot be halved 5 times",
     ),
     ("seamless_m4t", "SeamlessM4TForMusic", {}, "no class named 'SeamlessM4TForMusic'"),
+    ("levit", None, {"depths": [4]}, "depths lists 1 stages, and there are 3"),
+    ("levit", None, {"hidden_sizes": [7, 8, 9]}, "follows from hidden_sizes, key_dim or image_size"),
     ("llava_next_video", None, {"spatial_pool_mode": "conv"}, "spatial_pool_mode = 'conv' is not described"),
     ("vit_mae", "ViTMAEForDetection", {}, "no class named 'ViTMAEForDetection'"),
     ("mobilevit", None, {"num_attention_heads": 5}, "are not all multiples of num_attention_heads = 5"),

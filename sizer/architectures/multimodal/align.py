@@ -8,6 +8,7 @@ from sizer.architectures.composite import bare
 from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.registry import Reading
 from sizer.architectures.vision.efficientnet import efficientnet_fields
+from sizer.architectures.vision.lists import activation
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -32,7 +33,7 @@ def _align(hf: HFConfig) -> Reading:
 
 
 def _text(hf: HFConfig) -> Reading:
-    return Reading("bert", fields_of(hf, task="base"))
+    return Reading("bert", fields_of(hf, task="base", act=activation(hf, "hidden_act")))
 
 
 def _vision(hf: HFConfig) -> Reading:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
+from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import listed, rounded
 from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_sizes, configuration
@@ -112,6 +113,7 @@ def _bit(hf: HFConfig) -> Reading:
         raise InvalidConfig(f"layer_type = {shown(kind)} is neither preactivation nor bottleneck")
     if (padding := hf["global_padding"]) is not None and str(padding).upper() not in ("SAME", "VALID"):
         raise InvalidConfig(f"global_padding = {shown(padding)} is neither same nor valid")
+    activation(hf, "hidden_act")
     factor = positive("width_factor", hf["width_factor"])
     widths = tuple(rounded("hidden_sizes", width * factor, DIVISOR) for width in before[: len(depths)])
     inner = tuple(rounded("hidden_sizes", width * REDUCTION, DIVISOR) for width in widths)

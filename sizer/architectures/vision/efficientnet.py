@@ -9,6 +9,7 @@ from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.convolutional import pooled_convolution
+from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import listed, rounded
 from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_size, check_sizes, configuration
@@ -203,7 +204,7 @@ def efficientnet_fields(hf: HFConfig) -> dict[str, Any]:
         "squeezed": squeezed(widths),
         "expands": tuple(ratio != 1 for ratio in ratios),
         "n_channels": hf["num_channels"],
-        "act": hf["hidden_act"],
+        "act": activation(hf, "hidden_act"),
     }
 
 

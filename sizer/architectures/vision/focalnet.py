@@ -8,6 +8,7 @@ from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.clip import patch_side
+from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import MAX_STAGES, listed
 from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_size, check_sizes, configuration
@@ -142,7 +143,7 @@ def _focalnet(hf: HFConfig) -> Reading:
         "n_channels": hf["num_channels"],
         "scaled": bool(hf["use_layerscale"]),
         "normed": bool(hf["use_post_layernorm_in_modulation"]),
-        "act": hf["hidden_act"],
+        "act": activation(hf, "hidden_act"),
     }
     return Reading("focalnet", given)
 

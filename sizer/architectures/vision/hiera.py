@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
+from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import listed
 from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_size, check_sizes, configuration
@@ -146,7 +147,7 @@ def _hiera(hf: HFConfig) -> Reading:
         "patch_height": height,
         "patch_width": width,
         "n_channels": hf["num_channels"],
-        "act": hf["hidden_act"],
+        "act": activation(hf, "hidden_act"),
     }
     return Reading("hiera", given)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Reading
+from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import listed, rounded
 from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import check_size
@@ -29,7 +30,7 @@ def _common(hf: HFConfig) -> dict[str, Any]:
         "task": task_of_vision(hf),
         "n_labels": hf.n_labels,
         "n_channels": hf["num_channels"],
-        "act": hf["hidden_act"],
+        "act": activation(hf, "hidden_act"),
     }
 
 

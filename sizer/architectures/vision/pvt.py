@@ -8,6 +8,7 @@ from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
 from sizer.architectures.vision.clip import side
+from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import listed
 from sizer.architectures.vision.vit_types import task_of_vision
 from sizer.core.config import Config, check_size, check_sizes, configuration
@@ -164,7 +165,7 @@ def _stages(hf: HFConfig, n_stages: int, squares: str, **own: Any) -> Reading:
         "ratios": PerLayer(tuple(n if n > 1 else None for n in listed(hf, squares, n_stages))),
         "n_channels": hf["num_channels"],
         "qkv_bias": bool(hf["qkv_bias"]),
-        "act": hf["hidden_act"],
+        "act": activation(hf, "hidden_act"),
         **own,
     }
     return Reading("pvt", given)

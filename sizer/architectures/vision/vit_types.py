@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sizer.architectures.decoders.reading import whole
 from sizer.architectures.registry import Reading
 from sizer.architectures.vision.clip import patches, side, vision_sizes
+from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.vit import VIT, VIT_FILES
 from sizer.errors import InvalidConfig, UnknownName, clip
 
@@ -76,6 +77,8 @@ def _dpt(hf: HFConfig) -> Reading:
         raise UnknownName("class", hf.cls, ("DPTModel",), hint="of a dpt")
     if hf["is_hybrid"]:
         raise InvalidConfig("is_hybrid = true, a DPT that reads the features of a BiT, is not described")
+    for key in ("hidden_act", "pooler_act"):
+        activation(hf, key)
     d_pooler = hf["pooler_output_size"] or hf["hidden_size"]
     return read_vit(hf, task="base", d_pooler=d_pooler, module_names=EARLY)
 
