@@ -24,7 +24,7 @@ olmo_hybrid omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_en
 phi4_multimodal pix2struct pixtral poolformer pp_lcnet prophetnet qwen3_next radio recurrent_gemma
 reformer regnet rembert resnet roc_bert roformer rwkv sam sam_vision_model santacoder sapiens2 sarvam_moe
 segformer sew speech_to_text splinter squeezebert step3p7 superpoint swin swin2sr t5 t5gemma tapas textnet
-timesformer udop ultravbert uvdoc vibevoice_asr video_llava vilt visual_bert vit vjepa2
+timesformer tipsv2 udop ultravbert uvdoc vibevoice_asr video_llava vilt visual_bert vit vjepa2
 voxtral_realtime voxtral_realtime_text wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan
 zamba zamba2 zaya
 """
@@ -109,6 +109,7 @@ FAMILIES = {
     "sam_vision": "got_ocr2_vision",
     "seamless": "seamless_m4t",
     "step3_vision": "step3p5_vision",
+    "tipsv2_text": "tipsv2_text_model",
     "transcriber": "moonshine",
     "vibevoice_tokenizer": "vibevoice_acoustic_tokenizer_encoder",
     "whisper_encoder": "audioflamingo3_encoder",
