@@ -60,7 +60,7 @@ def efficientloftr(c: EfficientLoFTRConfig) -> Module:
     """EfficientLoFTR (arXiv:2403.04765). Source: transformers `modeling_efficientloftr.py`."""
     widths = [ONE, *(Axis("channels", width) for width in c.widths.sizes())]
     stages = (
-        Module(f"backbone.stages.{i}", (_stage(*widths[i : i + 2], depth, c.around[i]),))
+        Module(f"backbone.stages.{i}", (_stage(widths[i], widths[i + 1], depth, c.around[i]),))
         for i, depth in enumerate(c.depths.sizes())
     )
     names = ("inv_freq", "original_inv_freq")
