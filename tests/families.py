@@ -11,11 +11,11 @@ from sizer.model import Model
 _SAME = """
 albert altclip apertus arctic aria bamba bart bert biogpt bitnet blip bloom blt bridgetower bros
 canine chameleon chatglm clvp clvp_encoder codegen convbert convnext cpmant ctrl dac dbrx deberta
-deepseek_v3 deepseek_v4 detr diffllama distilbert doge dory dpr efficientloftr emu3_vqgan encodec
-eurobert exaone falcon flava fnet funnel fuyu gemma3 gemma4_assistant gemma4_audio gemma4_unified
-gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gptj granite_speech
-granite_speech_encoder groupvit gte hgnet_v2 hrm_text hunyuan_vl hy_v4 ibert idefics idefics2
-imagegpt inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert kimi_k25
+deepseek_v3 deepseek_v4 depth_pro detr diffllama distilbert doge dory dpr efficientloftr emu3_vqgan
+encodec eurobert exaone falcon flava fnet funnel fuyu gemma3 gemma4_assistant gemma4_audio
+gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gptj
+granite_speech granite_speech_encoder groupvit gte hgnet_v2 hrm_text hunyuan_vl hy_v4 ibert idefics
+idefics2 imagegpt inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert kimi_k25
 kimi_k25_own kimi_linear laguna layoutlmv3 lfm2 lightglue lilt llama llava llava_next longcat_flash
 longformer luke lxmert mamba mamba2 markuplm mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3
 mlcd mobilebert mobilenet_v1 modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi
