@@ -12,23 +12,23 @@ from sizer.model import Model
 _SAME = """
 albert altclip apertus arctic aria bamba bart bert biogpt bit bitnet blip bloom blt bridgetower bros
 canine chameleon chatglm clvp clvp_encoder codegen convbert convnext cpmant ctrl cvt dac dbrx
-deberta deepseek_v3 deepseek_v4 detr diffllama distilbert doge dory dpr efficientnet emu3_vqgan
-encodec eurobert exaone falcon flava fnet focalnet funnel fuyu gemma3 gemma4_assistant gemma4_audio
-gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo gpt_neox gpt_neox_japanese gptj
-granite_speech granite_speech_encoder groupvit gte hgnet_v2 hiera hrm_text hunyuan_vl hy_v4 ibert
-idefics idefics2 imagegpt inkling2_vision inkling_audio inkling_vision jamba janus jetmoe jina_bert
-kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3 levit lfm2 lightglue lilt llama llava llava_next
-longcat_flash longformer luke lxmert mamba mamba2 markuplm mimi mimo mimo_v2_flash minimax
-minimax_m3_vl mistral3 mlcd mobilebert mobilenet_v1 mobilenet_v2 mobilevit modernbert modernvbert
-molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt muse_spark_text musicflamingo musicgen
-nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid omniasr omniasr_audio omniasr_ctc opt
-ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal pix2struct pixtral poolformer pp_lcnet
-prophetnet pvt qwen3_next radio recurrent_gemma reformer regnet rembert resnet roc_bert roformer
-rwkv sam sam3 sam_hq sam_vision_model santacoder sapiens2 sarvam_moe segformer seggpt sew
-speech_to_text splinter squeezebert step3p7 superpoint swin swin2sr t5 t5gemma tapas textnet
-timesformer tvp udop ultravbert uvdoc vibevoice_asr video_llava vilt visual_bert vit vitdet vjepa2
-voxtral_realtime voxtral_realtime_text wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan
-zamba zamba2 zaya
+deberta deepseek_v3 deepseek_v4 depth_pro detr diffllama distilbert doge dory dpr efficientloftr
+efficientnet emu3_vqgan encodec eurobert exaone falcon flava fnet focalnet funnel fuyu gemma3
+gemma4_assistant gemma4_audio gemma4_unified gemma4_vision git got_ocr2 gpt2 gpt_bigcode gpt_neo
+gpt_neox gpt_neox_japanese gptj granite_speech granite_speech_encoder groupvit gte hgnet_v2 hiera
+hrm_text hunyuan_vl hy_v4 ibert idefics idefics2 imagegpt inkling2_vision inkling_audio
+inkling_vision jamba janus jetmoe jina_bert kimi_k25 kimi_k25_own kimi_linear laguna layoutlmv3
+levit lfm2 lightglue lilt llama llava llava_next longcat_flash longformer luke lxmert mamba mamba2
+markuplm mimi mimo mimo_v2_flash minimax minimax_m3_vl mistral3 mlcd mobilebert mobilenet_v1
+mobilenet_v2 mobilevit modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt
+muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid
+omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
+pix2struct pixtral poolformer pp_lcnet prophetnet pvt qwen3_next radio recurrent_gemma reformer
+regnet rembert resnet roc_bert roformer rwkv sam sam3 sam_hq sam_vision_model santacoder sapiens2
+sarvam_moe segformer seggpt sew speech_to_text splinter squeezebert step3p7 superpoint swin swin2sr
+t5 t5gemma tapas textnet timesformer tipsv2 tvp udop ultravbert uvdoc vibevoice_asr video_llava vilt
+visual_bert vit vitdet vjepa2 voxtral_realtime voxtral_realtime_text wav2vec2 whisper xclip xglm xlm
+xlnet xlstm xmod yolos yuan zamba zamba2 zaya
 """
 # An architecture, and a model type whose defaults build one.
 FAMILIES = {
@@ -116,6 +116,7 @@ FAMILIES = {
     "sam_vision": "got_ocr2_vision",
     "seamless": "seamless_m4t",
     "step3_vision": "step3p5_vision",
+    "tipsv2_text": "tipsv2_text_model",
     "transcriber": "moonshine",
     "vibevoice_tokenizer": "vibevoice_acoustic_tokenizer_encoder",
     "whisper_encoder": "audioflamingo3_encoder",

@@ -2,9 +2,9 @@
 
 "drawn": one configuration of each text model type, with fields changed at random among the values
 that the type's own classes accept. "found": one that an earlier version read wrongly, in the words
-of its class, which a file may have. "switches": of an image type, one with its switches turned. All
-were built by transformers 5.24 and torch 2.13 on the meta device in 2026-11 and 2026-12, and hold
-what a row of transformers.jsonl.gz holds.
+of its class, which a file may have. "switches": classes that see, with switches turned that no default
+turns; names in files were not measured for them. All were built by transformers 5.24 and torch 2.13 on
+the meta device, by 2026-12-01, and hold what a row of transformers.jsonl.gz holds.
 """
 
 from __future__ import annotations
