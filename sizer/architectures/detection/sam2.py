@@ -74,13 +74,13 @@ def _decoder(c: Sam2Config) -> Children:
 ARCHITECTURES = {"sam2": Architecture(Sam2Config, sam2)}
 
 
-def _sam2(hf: HFConfig) -> Reading:
+def read_sam2(hf: HFConfig, name: str, tower: str) -> Reading:
+    """A SAM 2 of that name over that kind of tower."""
     if not hf.cls.endswith("Model"):
-        raise UnknownName("class", hf.cls, ("Sam2Model",), hint="of a sam2")
+        raise UnknownName("class", hf.cls, (name,), hint=f"of a {hf.model_type}")
     vision, fields = hf.nested("vision_config"), decoder_fields(hf)
-    if vision.model_type != "sam2_vision_model":
-        kind = clip(vision.model_type)
-        raise InvalidConfig(f"vision_config: {kind} is not described; a sam2_vision_model is")
+    if vision.model_type != tower:
+        raise InvalidConfig(f"vision_config: {clip(vision.model_type)} is not described; a {tower} is")
     n_layers = fields["n_layers"]
     given = {
         **fields,
@@ -94,4 +94,13 @@ def _sam2(hf: HFConfig) -> Reading:
     return Reading("sam2", given)
 
 
-HF_READERS = {"sam2": _sam2}
+def _sam2(hf: HFConfig) -> Reading:
+    return read_sam2(hf, "Sam2Model", "sam2_vision_model")
+
+
+def _tracker(hf: HFConfig) -> Reading:
+    """SAM 3's, which cuts out what points and boxes show, is a SAM 2 over another tower."""
+    return read_sam2(hf, "Sam3TrackerModel", "sam3_vision_model")
+
+
+HF_READERS = {"sam2": _sam2, "sam3_tracker": _tracker}
