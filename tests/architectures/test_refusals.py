@@ -78,6 +78,7 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("resnet", None, {"layer_type": "x"}, "layer_type = 'x' is neither basic nor bottleneck"),
     ("resnet", "ResNetForDetection", {}, "no class named 'ResNetForDetection'"),
     ("detr", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
+    ("detr", None, {"backbone": "resnet101", "use_timm_backbone": True}, "'resnet101' is one of timm's"),
     ("detr", "DetrForSegmentation", {}, "no class named 'DetrForSegmentation'"),
     ("vitdet", None, {"window_block_indices": "x", "window_size": 7}, "'x' is not a list of layers"),
     ("vitdet", "VitDetForDetection", {}, "no class named 'VitDetForDetection'"),
