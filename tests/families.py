@@ -22,8 +22,8 @@ modernbert modernvbert molmo molmo2 molmo2_text molmo2_vision moshi mpnet mpt mu
 musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid omniasr
 omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
 pix2struct pixtral poolformer prophetnet qwen3_next radio recurrent_gemma reformer regnet rembert
-resnet roc_bert roformer rwkv sam sam2 sam3 sam_hq sam_vision_model santacoder sarvam_moe segformer seggpt
-sew speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer tvp udop ultravbert
+resnet roc_bert roformer rwkv sam sam2 sam2_video sam3 sam_hq sam_vision_model santacoder sarvam_moe segformer
+seggpt sew speech_to_text splinter squeezebert step3p7 swin t5 t5gemma tapas timesformer tvp udop ultravbert
 vibevoice_asr video_llava vilt visual_bert vit vitdet voxtral_realtime voxtral_realtime_text wav2vec2
 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
 """

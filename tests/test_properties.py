@@ -154,7 +154,7 @@ def test_a_tie_spares_one_matrix_and_no_computation(name: str) -> None:
 
 # Heads that two ranks cannot share: an odd number of them.
 NO_TP = {"bitnet", "falcon", "emu3_vqgan", "deepseek_ocr", "segformer", "swin"}
-NO_TP |= {"hiera_det", "sam2", "sam2_vision"}
+NO_TP |= {"hiera_det", "sam2", "sam2_video", "sam2_vision"}
 
 
 @every_family
