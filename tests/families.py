@@ -24,11 +24,11 @@ mobilenet_v2 mobilevit modernbert modernvbert molmo molmo2 molmo2_text molmo2_vi
 muse_spark_text musicflamingo musicgen nemo_speechlm nemotron_h neomme nomic_bert_own olmo_hybrid
 omniasr omniasr_audio omniasr_ctc opt ovis2 ovis2_vision parakeet_encoder perceiver phi4_multimodal
 pix2struct pixtral poolformer pp_lcnet prophetnet pvt qwen3_next radio recurrent_gemma reformer
-regnet rembert resnet roc_bert roformer rwkv sam sam3 sam_hq sam_vision_model santacoder sapiens2
-sarvam_moe segformer seggpt sew speech_to_text splinter squeezebert step3p7 superpoint swin swin2sr
-t5 t5gemma tapas textnet timesformer tipsv2 tvp udop ultravbert uvdoc vibevoice_asr video_llava vilt
-visual_bert vit vitdet vjepa2 voxtral_realtime voxtral_realtime_text wav2vec2 whisper xclip xglm xlm
-xlnet xlstm xmod yolos yuan zamba zamba2 zaya
+regnet rembert resnet roc_bert roformer rwkv sam sam2 sam2_video sam3 sam_hq sam_vision_model
+santacoder sapiens2 sarvam_moe segformer seggpt sew speech_to_text splinter squeezebert step3p7
+superpoint swin swin2sr t5 t5gemma tapas textnet timesformer tipsv2 tvp udop ultravbert uvdoc
+vibevoice_asr video_llava vilt visual_bert vit vitdet vjepa2 voxtral_realtime voxtral_realtime_text
+wav2vec2 whisper xclip xglm xlm xlnet xlstm xmod yolos yuan zamba zamba2 zaya
 """
 # An architecture, and a model type whose defaults build one.
 FAMILIES = {

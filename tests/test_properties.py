@@ -162,6 +162,8 @@ NO_TP = {
     "falcon",
     "hiera_det",
     "pvt",
+    "sam2",
+    "sam2_video",
     "sam2_vision",
     "segformer",
     "swin",

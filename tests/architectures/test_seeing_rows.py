@@ -26,7 +26,8 @@ READ = [row for row in ROWS if "config" in row]
 # them: of the first two, published files have only the whole model, whose names these parts have
 # there; of Kimi K2.5's, transformers 5 writes the text's layers under the name of the tower's; of
 # Molmo 2's, it cuts the table of all tokens in two halves, where files have the new tokens apart; of
-# Cohere's transcriber, it leaves the encoder, and no other part, inside of "model".
+# Cohere's transcriber, it leaves the encoder, and no other part, inside of "model"; of SAM 3's tracker,
+# it puts before each name those of parts of a whole, "tracker_model" and for the tower another besides.
 STORED_OTHERWISE = {
     "CohereAsrForConditionalGeneration",
     "Glm4vMoeTextModel",
@@ -36,6 +37,7 @@ STORED_OTHERWISE = {
     "Molmo2ForConditionalGeneration",
     "Molmo2Model",
     "Molmo2TextModel",
+    "Sam3TrackerModel",
 }
 
 

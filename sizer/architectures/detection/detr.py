@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.composite import bare
 from sizer.architectures.decoders.reading import whole
+from sizer.architectures.detection.backbones import backbone_of, last_width
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.stored import Rules, stored_names
@@ -14,7 +15,7 @@ from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import attention_core, embedding, layer_norm, linear
 from sizer.core.tree import Axis, Buffer, Module, Op, Param, Places, heads_axis
-from sizer.errors import InvalidConfig, UnknownName, clip
+from sizer.errors import UnknownName
 
 if TYPE_CHECKING:
     from sizer.sources.hf_config import HFConfig
@@ -196,15 +197,13 @@ def _detr(hf: HFConfig, **given: Any) -> Reading:
     if task == "detection" and not hf.cls.endswith("ForObjectDetection"):
         known = ("DetrModel", "DetrForObjectDetection")
         raise UnknownName("class", hf.cls, known, hint=f"of a {hf.model_type}")
-    backbone = hf.nested("backbone_config")
-    if backbone.model_type != "resnet":
-        raise InvalidConfig(f"backbone_config: {clip(backbone.model_type)} is not described; a resnet is")
+    backbone = backbone_of(hf, "resnet")
     learned = hf.get("position_embedding_type", "sine") == "learned"
     fields = {
         "task": task,
         "n_labels": hf.n_labels,
         "backbone": bare(backbone),
-        "d_backbone": list(backbone["hidden_sizes"])[-1],
+        "d_backbone": last_width(backbone),
         "d_model": hf["d_model"],
         "n_layers": hf["encoder_layers"],
         "n_heads": hf["encoder_attention_heads"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.composite import bare
 from sizer.architectures.decoders.reading import whole
@@ -12,7 +12,7 @@ from sizer.architectures.tower import Children, convolution
 from sizer.core.config import Config, check_sizes, configuration
 from sizer.core.dims import Dim, divide
 from sizer.core.layers import attention_core, embedding, layer_norm, linear
-from sizer.core.tree import Axis, Module, Op, Param, heads_axis
+from sizer.core.tree import Axis, Buffer, Module, Op, Param, heads_axis
 from sizer.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class SamConfig(Config):
     `n_features`: random directions that tell a place. `n_points`: kinds of points. `n_masks`: masks
     that are drawn. `d_inner`, `d_final`: widths of the attention between prompts and image, in the
     blocks and after them. `d_quarter`, `d_eighth`, `d_mask_quarter`: widths on the way to a mask, and of
-    a mask that is given.
+    a mask that is given. `n_between`: matrices between the two of an MLP.
     """
 
     vision: Part
@@ -51,6 +51,7 @@ class SamConfig(Config):
     d_quarter: Dim | None = None
     d_eighth: Dim | None = None
     d_mask_quarter: Dim | None = None
+    n_between: Dim | None = None
     iou_depth: int = 3
     tie_embeddings: bool = True
     act: str = "relu"
@@ -70,6 +71,7 @@ class SamConfig(Config):
         "d_quarter": "Dq",
         "d_eighth": "De",
         "d_mask_quarter": "Cq",
+        "n_between": "Nb",
     }
     meanings = {
         "n_features": "directions that tell a place",
@@ -84,6 +86,7 @@ class SamConfig(Config):
         "d_quarter": "a quarter of the width",
         "d_eighth": "an eighth of the width",
         "d_mask_quarter": "a quarter of the mask's channels",
+        "n_between": "matrices between the two of an MLP",
     }
 
     def __post_init__(self) -> None:
@@ -110,13 +113,14 @@ def sam(c: SamConfig) -> Module:
         (
             Module("shared_image_embedding", (Param(name, directions, component="position"),)),
             c.vision.module("vision_encoder", layout=c.layout, stream="encoder"),
-            Module("prompt_encoder", _prompts(c, shared)),
-            Module("mask_decoder", _decoder(c)),
+            Module("prompt_encoder", prompts_of(c, shared)),
+            Module("mask_decoder", decoder_of(c)),
         ),
     )
 
 
-def _prompts(c: SamConfig, shared: Param) -> Children:
+def prompts_of(c: SamConfig, shared: Param | Buffer) -> Children:
+    """What makes tokens of points, boxes and a mask."""
     embed, narrow, wide = Axis("embed", c.d_model), Axis("narrow", c.d_mask_quarter), Axis("mask", c.d_mask)
     mask = (
         convolution("conv1", narrow, ONE, TWO, TWO),
@@ -134,7 +138,8 @@ def _prompts(c: SamConfig, shared: Param) -> Children:
     )
 
 
-def _decoder(c: SamConfig) -> Children:
+def decoder_of(c: SamConfig) -> Children:
+    """What draws masks."""
     embed, quarter = Axis("embed", c.d_model), Axis("quarter", c.d_quarter)
     eighth = Axis("eighth", c.d_eighth)
     masks = Axis("masks", c.n_masks)
@@ -166,9 +171,13 @@ def steps(name: str, embed: Axis, hidden: Axis, out: Axis, depth: int) -> Module
 
 def _two_way(c: SamConfig, embed: Axis) -> Children:
     ffn = Axis("ffn", c.d_ff)
+    between: Children = ()
+    if c.n_between is not None:
+        between = (linear("layers", ffn, ffn, bias=True)._replace(repeat=c.n_between),)
     mlp = (
         linear("lin1", ffn, embed, bias=True),
         Op("act", c.act, {"width": ffn.size}),
+        *between,
         linear("lin2", embed, ffn, bias=True),
     )
     block = (
@@ -209,33 +218,40 @@ def few(hf: HFConfig, key: str) -> int:
     return found
 
 
-def read_sam(hf: HFConfig) -> Reading:
-    """The fields of a SAM."""
-    vision = hf.nested("vision_config")
+def decoder_fields(hf: HFConfig) -> dict[str, Any]:
+    """The fields of the prompts and of what draws masks."""
     prompts, decoder = hf.nested("prompt_encoder_config"), hf.nested("mask_decoder_config")
     width, depth = whole(decoder, "hidden_size"), whole(decoder, "iou_head_depth")
     if prompts["hidden_size"] != width:
         raise InvalidConfig(f"prompt_encoder_config is {prompts['hidden_size']} wide and the decoder {width}")
     if not 2 <= depth <= 64:
         raise InvalidConfig(f"iou_head_depth = {depth} is not between 2 and 64")
-    given = {
-        # As a model of its own the tower has a module around it; here it has none.
-        "vision": Part("sam_vision", bare(vision).given),
+    return {
         "d_model": width,
-        "tie_embeddings": bool(hf["tie_word_embeddings"]),
-        "n_features": vision["num_pos_feats"],
         "n_points": few(prompts, "num_point_embeddings"),
         "n_layers": decoder["num_hidden_layers"],
         "n_heads": decoder["num_attention_heads"],
         "d_ff": decoder["mlp_dim"],
-        # The blocks halve it whatever the file says, which holds for the last attention alone.
-        "d_inner": width // 2,
         "d_final": width // whole(decoder, "attention_downsample_rate"),
         "n_masks": few(decoder, "num_multimask_outputs") + 1,
         "d_iou": decoder["iou_head_hidden_dim"],
         "d_mask": prompts["mask_input_channels"],
         "iou_depth": depth,
         "act": decoder["hidden_act"],
+    }
+
+
+def read_sam(hf: HFConfig) -> Reading:
+    """The fields of a SAM."""
+    vision, fields = hf.nested("vision_config"), decoder_fields(hf)
+    given = {
+        **fields,
+        # As a model of its own the tower has a module around it; here it has none.
+        "vision": Part("sam_vision", bare(vision).given),
+        "tie_embeddings": bool(hf["tie_word_embeddings"]),
+        "n_features": vision["num_pos_feats"],
+        # The blocks halve it whatever the file says, which holds for the last attention alone.
+        "d_inner": fields["d_model"] // 2,
     }
     return Reading("sam", given)
 
