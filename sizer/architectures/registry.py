@@ -94,7 +94,11 @@ def _refuse_learned(model_type: str, values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         if isinstance(value, Mapping):
             _refuse_learned(str(value.get("model_type", model_type)), value)
-        elif "act" in key and isinstance(value, str) and model_type not in LEARNED.get(value, (model_type,)):
+        elif (
+            isinstance(value, str)
+            and "act" in str(key)
+            and model_type not in LEARNED.get(value, (model_type,))
+        ):
             raise InvalidConfig(
                 f"{key} = {value} has parameters of its own, which are not described for {model_type}; "
                 "--with torch counts them"
