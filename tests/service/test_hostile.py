@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from service.conftest import PATIENCE, ROOT, Server
+from service.conftest import PATIENCE, ROOT, Server, until
 
 GPT2 = {"model_type": "gpt2"}
 
@@ -323,6 +323,8 @@ def test_those_that_say_nothing_make_room(start: Callable[..., Server]) -> None:
     try:
         for each in slow:
             each.sendall(HALF)
+        # Those that make room take a moment to end; who comes in it may be told to come again.
+        until(lambda: httpx.get(f"{server.base}/healthz", timeout=PATIENCE).status_code == 200)
         for depth in range(1, 30):
             # A connection of its own, and an answer that is worked out.
             answer = httpx.get(f"{server.base}/v1/count?model=gpt2-small&depth={depth}", timeout=PATIENCE)
