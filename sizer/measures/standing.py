@@ -8,7 +8,6 @@ from sizer.core.dims import Dim
 from sizer.core.record import Record
 from sizer.core.tree import Buffer, Op, Param
 from sizer.core.walk import Row
-from sizer.measures.lora import adapters
 from sizer.measures.optimizers import Optimizer, Weight, step_place
 from sizer.measures.registered import registered
 from sizer.measures.step.run import BF16_WEIGHTS
@@ -73,6 +72,8 @@ def standing(
             trained.append(Weight(shape, row.copies, n_bytes, hidden, row.name, row.frames))
     added: Dim = 0
     if settings.lora is not None:
+        from sizer.measures.lora import adapters
+
         for adapter in adapters(ordered, settings.lora):
             added = added + adapter.params * adapter.copies * 4
             where = adapter.name, adapter.frames

@@ -9,7 +9,7 @@ from sizer.core.config import size_names
 from sizer.core.pattern import Pattern, PerLayer
 from sizer.core.record import Record
 from sizer.dtypes import bits
-from sizer.errors import InvalidConfig
+from sizer.errors import InvalidConfig, NotDescribed
 from sizer.measures.count import COMPONENTS
 from sizer.measures.passes import check_positive
 
@@ -70,7 +70,6 @@ def comparison(models: Sequence[Model], *, seq_len: int = 8192, dtype: str = "bf
     width = bits(dtype)
     counts = [model.count() for model in models]
     caches = [model.kv_cache(1, seq_len, dtype) for model in models]
-    passes = [model.flops(1, seq_len) for model in models]
     quantities = [
         Line("params", "parameters", [int(c.total) for c in counts]),
         Line("active", "parameters", [int(c.active) for c in counts]),
@@ -83,9 +82,25 @@ def comparison(models: Sequence[Model], *, seq_len: int = 8192, dtype: str = "bf
         Line(f"weights, {dtype}", "bytes", [-(-int(c.total) * width // 8) for c in counts]),
         Line("cache a token", "bytes", [int(c.bytes_per_token) for c in caches]),
         Line(f"cache of {seq_len:,} tokens", "bytes", [int(c.bytes) for c in caches]),
-        Line("forward a token", "FLOPs", [int(p.forward) // int(p.tokens) for p in passes]),
+        *_passes(models, seq_len),
     ]
     return Comparison(models, _fields(models), quantities)
+
+
+def _passes(models: Sequence[Model], seq_len: int) -> list[Line]:
+    """A forward pass: of a token, and of an input where the configuration says how large one is."""
+    tokens, inputs = Line("forward a token", "FLOPs", []), Line("forward an input", "FLOPs", [])
+    for model in models:
+        try:
+            found = model.flops(1, seq_len)
+        except NotDescribed:
+            a_token = an_input = None
+        else:
+            a_token = None if found.own_input else int(found.forward) // int(found.tokens)
+            an_input = int(found.forward) if found.own_input else None
+        tokens.values.append(a_token)
+        inputs.values.append(an_input)
+    return [line for line in (tokens, inputs) if any(value is not None for value in line.values)]
 
 
 def _fields(models: Sequence[Model]) -> list[Line]:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import sizer
+from sizer.planning.comparison import comparison
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -89,3 +92,15 @@ def test_models_that_differ_in_no_quantity_say_so(sizer_cli: Run) -> None:
     assert "every quantity is the same; --all shows them" in out
     assert "8,030,261,248" in whole
     assert "the same" not in whole
+
+
+def test_models_of_images_have_no_tokens(tmp_path: Path) -> None:
+    other = tmp_path / "config.json"
+    other.write_text(json.dumps({"model_type": "efficientnet"}))
+
+    found = comparison([sizer.load("gpt2-small"), sizer.load("resnet-50"), sizer.load(other)])
+
+    lines = {line.name: line.values for line in found.quantities}
+    # torchvision publishes 4.09 billion multiply-adds; of EfficientNet nothing says where it runs.
+    assert lines["forward an input"] == [None, 8_178_368_512, None]
+    assert [value is None for value in lines["forward a token"]] == [False, True, True]
