@@ -856,6 +856,7 @@ HF_MODULES: dict[str, str] = {
     "sam3_lite_text": "detection.sam3_lite_text",
     "sam3_lite_text_text_model": "detection.sam3_lite_text",
     "sam3_tracker": "detection.sam2",
+    "sam3_tracker_video": "detection.sam2_video",
     "sam3_vision_model": "detection.sam3_vision",
     "sam3_vit_model": "detection.sam3_vision",
     "sam_hq": "detection.sam_hq",

@@ -26,7 +26,7 @@ READ = [row for row in ROWS if "config" in row]
 # them: of the first two, published files have only the whole model, whose names these parts have
 # there; of Kimi K2.5's, transformers 5 writes the text's layers under the name of the tower's; of
 # Molmo 2's, it cuts the table of all tokens in two halves, where files have the new tokens apart; of
-# Cohere's transcriber, it leaves the encoder, and no other part, inside of "model"; of SAM 3's tracker,
+# Cohere's transcriber, it leaves the encoder, and no other part, inside of "model"; of SAM 3's trackers,
 # it puts before each name those of parts of a whole, "tracker_model" and for the tower another besides.
 STORED_OTHERWISE = {
     "CohereAsrForConditionalGeneration",
@@ -38,6 +38,7 @@ STORED_OTHERWISE = {
     "Molmo2Model",
     "Molmo2TextModel",
     "Sam3TrackerModel",
+    "Sam3TrackerVideoModel",
 }
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # Channels of a memory, which the attention takes for granted.
 MEMORY = 64
 MOST_STEPS = 16
+# Side of the images of SAM 3.
+IMAGE = 1008
 
 
 @configuration
@@ -242,4 +244,15 @@ def _sam2_video(hf: HFConfig) -> Reading:
     return read_video(hf, "Sam2VideoModel", "sam2_vision_model", 64)
 
 
-HF_READERS = {"sam2_video": _sam2_video}
+def _tracker(hf: HFConfig) -> Reading:
+    """SAM 3's tracker is a SAM 2 over another tower, and one size of images holds for all its parts."""
+    image = whole(hf, "image_size") if hf.in_file("image_size") else IMAGE
+    vision = hf.nested("vision_config")
+    tower = vision.nested("backbone_config", "sam3_vit_model")
+    places = [image // whole(tower, "patch_size")] * 2
+    seen = {**vision.values_in_file, "backbone_config": {**tower.values_in_file, "image_size": image}}
+    whole_model = hf.having(memory_attention_rope_feat_sizes=places, vision_config=seen)
+    return read_video(whole_model, "Sam3TrackerVideoModel", "sam3_vision_model", 72)
+
+
+HF_READERS = {"sam2_video": _sam2_video, "sam3_tracker_video": _tracker}
