@@ -153,6 +153,15 @@ def test_checkpointing_computes_the_blocks_anew(cls: str, config: dict[str, Any]
     assert found.forward == plain.forward
 
 
+def test_the_original_transformer_is_torchs_own() -> None:
+    # torch.nn.Transformer(512, 8, 6, 6, 2048) of torch 2.13 under its counter, over 2 sequences of 10 and of
+    # 7 tokens, with products for attention; read 2026-12-01. Its matrix for words is not in it.
+    found = sizer.load("transformer-base").flops(batch_size=2, encoder_len=10, decoder_len=7)
+
+    assert found.forward - found.components["head"] == 1_502_748_672
+    assert found.components["head"] == 2 * 37_000 * 512 * 7 * 2
+
+
 def test_nanogpts_notebook() -> None:
     # karpathy/nanoGPT, transformer_sizing.ipynb: 291,648,307,200 forward, 874,944,921,600 with backward.
     found = sizer.load("gpt2-small").flops(seq_len=1024)

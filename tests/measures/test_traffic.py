@@ -32,6 +32,13 @@ def test_a_tensor_parallel_layer_has_four_all_reduces() -> None:
     assert (part.collective, part.times, part.sent) == ("all-reduce", 4, 4 * 2 * 3 * 1_000 // 4)
 
 
+def test_layers_that_run_again_have_six_all_reduces() -> None:
+    # Megatron-LM, arXiv:1909.08053, section 3: two a layer in the forward pass, which runs twice.
+    (found,) = traffic(layers=5, between=100, tp=2, again=True)
+
+    assert (found.collective, found.times) == ("all-reduce", 6 * 5)
+
+
 @pytest.mark.parametrize("tp", [2, 3, 8])
 def test_sequence_parallelism_moves_as_much(tp: int) -> None:
     # Korthikanti et al., section 4.2.2: an all-reduce is a reduce-scatter and an all-gather.
