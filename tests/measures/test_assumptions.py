@@ -32,7 +32,7 @@ def said(found: Any) -> list[str]:
 CASES: list[tuple[str, Answer, Answer]] = [
     ("LoRA", gpt2(lora="r=4,target=all-linear"), gpt2()),
     ("ZeRO-Offload", gpt2(offload="optimizer"), gpt2()),
-    ("ZeRO-Offload", gpt2(offload="gradients"), gpt2(offload="activations")),
+    ("ZeRO-Offload", gpt2(offload="gradients"), gpt2(offload="activations", checkpointing=True)),
     ("mm, addmm, bmm", gpt2(checkpointing="matmuls"), gpt2(checkpointing=True)),
     ("torchao", gpt2(precision="fp8"), gpt2(precision="bf16")),
     ("multiple of 64", shards("vllm", tp=2), shards("megatron", tp=2)),
