@@ -21,12 +21,10 @@ OUT = FIXTURES / "flops-seeing.jsonl.gz"
 # Sides that nothing divides, for the models that take any.
 ODD = [(200, 231), (97, 161)]
 ANY = (
-    *("convnext", "donut-swin", "glpn", "mobilenet_v1", "poolformer", "regnet", "resnet", "segformer"),
-    "swin",
+    *("convnext", "donut-swin", "efficientnet", "glpn", "mobilenet_v1", "mobilenet_v2", "poolformer"),
+    *("regnet", "resnet", "segformer", "swin"),
 )
 CONTRASTIVE = ("aimv2", "clip", "metaclip_2", "owlvit", "siglip")
-# Of these, sizer knows the parameters alone.
-UNPLACED = ("sam_hq_vision_model", "sam_vision_model")
 FRAMES, WORDS = 21, 16
 
 
@@ -59,12 +57,7 @@ def measured() -> Iterator[dict[str, Any]]:
         kind = getattr(transformers, cls, None)
         mixed = "text_config" in row["config"] and row["model_type"] not in CONTRASTIVE
         sees = getattr(kind, "main_input_name", "") in ("input_values", "pixel_values")
-        if (
-            mixed
-            or "PreTraining" in cls
-            or row["model_type"] in UNPLACED
-            or not (sees or row["model_type"] in CONTRASTIVE)
-        ):
+        if mixed or "PreTraining" in cls or not (sees or row["model_type"] in CONTRASTIVE):
             continue
         config = kind.config_class(**{k: v for k, v in row["config"].items() if k != "model_type"})
         config._attn_implementation = "eager"

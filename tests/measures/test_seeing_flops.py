@@ -15,7 +15,7 @@ import pytest
 from repository import FIXTURES
 
 import sizer
-from sizer.errors import Rounded
+from sizer.errors import NotDescribed, Rounded
 from sizer.measures.closed_forms import flops_forms
 from sizer.model import Model
 
@@ -25,6 +25,43 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
+# Measured, and refused so far: nothing says at how many places of an image their convolutions run.
+NOT_YET = {
+    "BitForImageClassification",
+    "BitModel",
+    "CvtForImageClassification",
+    "CvtModel",
+    "FocalNetForImageClassification",
+    "FocalNetModel",
+    "HGNetV2Backbone",
+    "HGNetV2ForImageClassification",
+    "HieraForImageClassification",
+    "HieraModel",
+    "LevitForImageClassification",
+    "LevitForImageClassificationWithTeacher",
+    "LevitModel",
+    "MgpstrForSceneTextRecognition",
+    "MobileViTForImageClassification",
+    "MobileViTModel",
+    "MobileViTV2ForImageClassification",
+    "MobileViTV2Model",
+    "PPLCNetForImageClassification",
+    "PvtForImageClassification",
+    "PvtModel",
+    "PvtV2ForImageClassification",
+    "PvtV2Model",
+    "Sam2HieraDetModel",
+    "Sam2VisionModel",
+    "Sam3ViTModel",
+    "Sam3VisionModel",
+    "SamHQVisionModel",
+    "SamVisionModel",
+    "Sapiens2Model",
+    "Swin2SRModel",
+    "TextNetForImageClassification",
+    "TextNetModel",
+    "VitDetModel",
+}
 # What their relative positions cost is not described.
 ESTIMATES = {f"Wav2Vec2Conformer{head}" for head in ("Model", "ForCTC", "ForSequenceClassification")}
 
@@ -42,6 +79,10 @@ def model_of(row: dict[str, Any], folder: Path) -> Model:
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_flops_are_those_of_the_module(row: dict[str, Any], tmp_path: Path) -> None:
+    if row["cls"] in NOT_YET:
+        with pytest.raises(NotDescribed, match="at how many places"):
+            model_of(row, tmp_path).flops(**row["run"])
+        return
     found = model_of(row, tmp_path).flops(**row["run"])
 
     if row["cls"] in ESTIMATES:
@@ -56,8 +97,12 @@ def test_their_formula_with_numbers_is_the_number(row: dict[str, Any], tmp_path:
     model = model_of(row, tmp_path)
     try:
         forms = flops_forms(model, **row["run"])
+    except NotDescribed:
+        assert row["cls"] in NOT_YET
+        return
     except Rounded:
-        assert "image" in row
+        # A side that is not halved evenly.
+        assert "image" in row or row["config"]["image_size"] % 32
         return
 
     assert forms.value("forward") == model.flops(**row["run"]).forward

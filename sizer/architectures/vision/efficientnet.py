@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,15 @@ from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, convolution
 from sizer.architectures.vision.convolutional import pooled_convolution
+from sizer.architectures.vision.grid import Grid, ImageConfig, image_sides
 from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import listed, rounded
 from sizer.architectures.vision.vit_types import task_of_vision
-from sizer.core.config import Config, check_size, check_sizes, configuration
+from sizer.core.config import check_size, configuration
 from sizer.core.dims import MAX_LAYERS, Dim
 from sizer.core.layers import linear
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Layers, Module, Op
+from sizer.core.tree import ONCE, Axis, Layers, Module, Op
 from sizer.errors import InvalidConfig, shown
 
 if TYPE_CHECKING:
@@ -28,12 +30,13 @@ STEM, TOP = 32, 1280
 
 
 @configuration
-class EfficientNetConfig(Config):
+class EfficientNetConfig(ImageConfig):
     """Sizes and switches of an EfficientNet.
 
     `inputs`, `widths`: channels into the first block of each stage and out of every block; `depths`: its
     blocks; `kernels`: sides of the windows of single channels. `expands`: the stages whose blocks widen
     their input, to `first_expanded` and `expanded`. `first_squeezed`, `squeezed`: channels of the gates.
+    `steps`: of the first block of each stage, over pixels; what is left is rounded up where it is `padded`.
     `d_top`, `d_out`: channels of the last convolution and of its norm, which `AlignVisionModel` lacks.
     """
 
@@ -47,6 +50,8 @@ class EfficientNetConfig(Config):
     first_squeezed: PerLayer
     squeezed: PerLayer
     expands: tuple[bool, ...]
+    steps: tuple[int, ...]
+    padded: tuple[bool, ...]
     d_top: Dim | None = None
     d_out: Dim | None = None
     n_channels: Dim = 3
@@ -54,6 +59,7 @@ class EfficientNetConfig(Config):
     task: str = "base"
 
     letters = {
+        **ImageConfig.letters,
         "d_stem": "Cs",
         "inputs": "Ci",
         "widths": "C",
@@ -68,14 +74,20 @@ class EfficientNetConfig(Config):
         "n_channels": "Nc",
     }
     meanings = {
+        **ImageConfig.meanings,
         "d_stem": "channels after the first convolution",
         "d_top": "channels of the last convolution",
         "d_out": "channels of the output",
         "n_channels": "colour channels",
     }
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    @cached_property
+    def grids(self) -> list[Grid]:
+        """After the first convolution, and after each stage."""
+        found = [self.image.patched(2)]
+        for step, padded in zip(self.steps, self.padded, strict=True):
+            found.append((found[-1].covered(step) if padded else found[-1]).patched(step))
+        return found
 
 
 def efficientnet(c: EfficientNetConfig) -> Module:
@@ -90,11 +102,14 @@ def efficientnet(c: EfficientNetConfig) -> Module:
     )
     depths = c.depths.sizes()
     blocks = Module("blocks", _stages(c, depths), repeat=sum(depths[1:], depths[0]))
-    model = (Module("embeddings", first), Module("encoder", (blocks, *_top(c))))
+    model = (
+        Module("embeddings", first, places=c.grids[0].places),
+        Module("encoder", (blocks, *_top(c)), places=c.grids[-1].places),
+    )
     if c.task == "base":
         return Module("", model)
     labels = Axis("labels", c.n_labels)
-    head = linear("classifier", labels, Axis("channels", c.d_out), bias=True, component="head")
+    head = linear("classifier", labels, Axis("channels", c.d_out), bias=True, component="head", places=ONCE)
     return Module("", (Module("efficientnet", model), head))
 
 
@@ -116,27 +131,32 @@ def _stages(c: EfficientNetConfig, depths: list[Dim]) -> Children:
         counted = c.depths.values[i]
         assert counted is not None
         numbered = isinstance(depth, int)
-        places = (
+        where = (
             Layers(1, (start,) if numbered else None),
             Layers(depth - 1, range(start + 1, start + counted) if numbered else None),
         )
         for j, inp in enumerate((inputs[i], widths[i])):
             sizes = (inp, wide[j][i], narrow[j][i], widths[i])
-            found.append(Module("", _block(c, i, *(Axis("channels", size) for size in sizes)), at=places[j]))
+            block = _block(c, i, *(Axis("channels", size) for size in sizes), first=j == 0)
+            found.append(Module("", block, at=where[j], places=c.grids[i + 1].places))
         start += counted
     return tuple(found)
 
 
-def _block(c: EfficientNetConfig, i: int, inp: Axis, wide: Axis, narrow: Axis, out: Axis) -> Children:
+def _block(
+    c: EfficientNetConfig, i: int, inp: Axis, wide: Axis, narrow: Axis, out: Axis, *, first: bool
+) -> Children:
     side = Axis("kernel", c.kernels.sizes()[i])
     expansion = _normed("expand_conv", "expand_bn", wide, inp, ONE)
+    # The window over single channels takes the steps.
+    entry = c.grids[i].places if first else None
     gate = (
         pooled_convolution("reduce", narrow, wide),
         Op("act", c.act, {"width": narrow.size}),
         pooled_convolution("expand", wide, narrow),
     )
     return (
-        *((Module("expansion", expansion),) if c.expands[i] else ()),
+        *((Module("expansion", expansion, places=entry),) if c.expands[i] else ()),
         Module("depthwise_conv", _normed("depthwise_conv", "depthwise_norm", wide, ONE, side)),
         Module("squeeze_excite", gate, component="mixer"),
         Module("projection", _normed("project_conv", "project_bn", out, wide, ONE)),
@@ -180,6 +200,11 @@ def efficientnet_fields(hf: HFConfig) -> dict[str, Any]:
         positive("squeeze_expansion_ratio", hf["squeeze_expansion_ratio"]),
     )
 
+    depths = _depths(hf, len(before))
+    padded = hf["depthwise_padding"]
+    if not isinstance(padded, list | tuple):
+        raise InvalidConfig(f"depthwise_padding = {shown(padded)} is not a list of blocks")
+
     def expanded(sizes: tuple[int, ...]) -> PerLayer:
         found = tuple(size * ratio for size, ratio in zip(sizes, ratios, strict=True))
         for size in found:
@@ -196,13 +221,16 @@ def efficientnet_fields(hf: HFConfig) -> dict[str, Any]:
         "d_stem": _scaled(hf, "the first convolution", STEM),
         "inputs": PerLayer(inputs),
         "widths": PerLayer(widths),
-        "depths": PerLayer(_depths(hf, len(before))),
+        "depths": PerLayer(depths),
         "kernels": PerLayer(listed(hf, "kernel_sizes", len(before))),
         "first_expanded": expanded(inputs),
         "expanded": expanded(widths),
         "first_squeezed": squeezed(inputs),
         "squeezed": squeezed(widths),
         "expands": tuple(ratio != 1 for ratio in ratios),
+        "steps": listed(hf, "strides", len(before)),
+        "padded": tuple(start in padded for start in (sum(depths[:i]) for i in range(len(before)))),
+        **image_sides(hf),
         "n_channels": hf["num_channels"],
         "act": activation(hf, "hidden_act"),
     }

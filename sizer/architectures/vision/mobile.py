@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 
 from sizer.architectures.registry import Architecture
 from sizer.architectures.tower import Children, TowerConfig, TowerNames, blocks, convolution
 from sizer.architectures.vision.convolutional import normed
-from sizer.core.config import Config, check_sizes, configuration
+from sizer.architectures.vision.grid import Grid, ImageConfig
+from sizer.core.config import configuration
 from sizer.core.dims import Dim
 from sizer.core.layers import first_and_rest, layer_norm, linear
 from sizer.core.pattern import PerLayer
-from sizer.core.tree import Axis, Module, Op
+from sizer.core.tree import ONCE, Axis, Module, Op, Places
 
 ONE = Axis("one", 1)
 MOBILE_VIT = TowerNames(
@@ -25,14 +27,15 @@ MOBILE_VIT = TowerNames(
 
 
 @configuration
-class MobileConfig(Config):
+class MobileConfig(ImageConfig):
     """Sizes and switches of a mobile network of inverted residuals.
 
     `widths`: channels out of each block of MobileNet, or of each stage of MobileViT; `expanded`: what a
-    block widens them to. `d_top`: channels of the last convolution. `expands_first`: the first block widens.
-    MobileViT: `depths` of its stages; of those that attend, `d_models`, `ffns`, and `head_widths` of
-    `n_heads`. `inner`: what the blocks after the first of a stage of convolutions widen to. `kernel`: side
-    of the windows around attention. `second`: V2, whose attention is linear.
+    block widens them to; `steps` of its blocks, over pixels. `d_top`: channels of the last convolution.
+    `expands_first`: the first block widens. MobileViT: `depths` of its stages; of those that attend,
+    `d_models`, `ffns`, and `head_widths` of `n_heads`. `inner`: what the blocks after the first of a stage
+    of convolutions widen to. `kernel`: side of the windows around attention. `second`: V2, whose attention
+    is linear.
     """
 
     d_stem: Dim
@@ -47,6 +50,7 @@ class MobileConfig(Config):
     kernel: Dim | None = None
     d_top: Dim | None = None
     n_channels: Dim = 3
+    steps: tuple[int, ...] = ()
     expands_first: bool = False
     qkv_bias: bool = True
     second: bool = False
@@ -54,6 +58,7 @@ class MobileConfig(Config):
     task: str = "base"
 
     letters = {
+        **ImageConfig.letters,
         "d_stem": "Cs",
         "widths": "C",
         "expanded": "E",
@@ -67,20 +72,26 @@ class MobileConfig(Config):
         "n_channels": "Nc",
     }
     meanings = {
+        **ImageConfig.meanings,
         "d_stem": "channels after the first convolution",
         "d_top": "channels of the last convolution",
         "kernel": "side of the windows around attention",
         "n_channels": "colour channels",
     }
 
-    def __post_init__(self) -> None:
-        check_sizes(self)
+    @cached_property
+    def grids(self) -> list[Grid]:
+        """After the first convolution, and after each block."""
+        found = [self.image.convolved(3, 2, 1)]
+        for step in self.steps:
+            found.append(found[-1].convolved(3, step, 1))
+        return found
 
 
-def inverted(inp: Axis, wide: Axis, out: Axis) -> Children:
-    """A block that is wide inside and narrow at both ends."""
+def inverted(inp: Axis, wide: Axis, out: Axis, before: Places | None = None) -> Children:
+    """A block that is wide inside and narrow at both ends; it is widened at the places `before` its steps."""
     return (
-        Module("expand_1x1", normed(inp, wide, 1)),
+        Module("expand_1x1", normed(inp, wide, 1), places=before),
         Module("conv_3x3", normed(ONE, wide, 3)),
         Module("reduce_1x1", normed(wide, out, 1)),
     )
@@ -89,7 +100,8 @@ def inverted(inp: Axis, wide: Axis, out: Axis) -> Children:
 def _classified(c: MobileConfig, name: str, model: Children, width: Axis) -> Module:
     if c.task == "base":
         return Module("", model)
-    head = linear("classifier", Axis("labels", c.n_labels), width, bias=True, component="head")
+    labels = Axis("labels", c.n_labels)
+    head = linear("classifier", labels, width, bias=True, component="head", places=ONCE)
     return Module("", (Module(name, model), head))
 
 
@@ -104,10 +116,13 @@ def mobilenet_v2(c: MobileConfig) -> Module:
         Module("conv_3x3", normed(ONE, first, 3)),
         Module("reduce_1x1", normed(first, widths[0], 1)),
     )
+    places = [grid.places for grid in c.grids]
     layers = (
-        Module(f"layer.{i}", inverted(inp, wide[i], out)) for i, (inp, out) in enumerate(pairwise(widths))
+        Module(f"layer.{i}", inverted(inp, wide[i], out, places[i]), places=places[i + 1])
+        for i, (inp, out) in enumerate(pairwise(widths))
     )
-    model = (Module("conv_stem", stem), *layers, Module("conv_1x1", normed(widths[-1], top, 1)))
+    last = Module("conv_1x1", normed(widths[-1], top, 1), places=places[-1])
+    model = (Module("conv_stem", stem, places=places[0]), *layers, last)
     return _classified(c, "mobilenet_v2", model, top)
 
 

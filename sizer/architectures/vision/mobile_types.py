@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.decoders.reading import positive, whole
 from sizer.architectures.registry import Reading
+from sizer.architectures.vision.grid import image_sides
 from sizer.architectures.vision.lists import activation
 from sizer.architectures.vision.scaled import listed, rounded
 from sizer.architectures.vision.vit_types import task_of_vision
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Channels of MobileNet V2's blocks, and of the convolutions before and after them.
 STEM, TOP = 32, 1280
+# Steps of the blocks of MobileNet V2, over pixels.
+STEPS = (2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1)
 BLOCKS = (16, 24, 24, 32, 32, 32, 64, 64, 64, 64, 96, 96, 96, 160, 160, 160, 320)
 # Blocks of MobileViT's first stages, of convolutions, and of those of attention.
 FIRST, ATTENDING = (1, 3), (2, 4, 3)
@@ -50,8 +53,19 @@ def _mobilenet_v2(hf: HFConfig) -> Reading:
         "expanded": PerLayer(tuple(scaled(width, ratio) for width in widths[:-1])),
         "d_top": TOP if hf["finegrained_output"] and factor < 1 else scaled(TOP, factor),
         "expands_first": not hf["first_layer_is_expansion"],
+        "steps": _steps(whole(hf, "output_stride")),
+        **image_sides(hf),
     }
     return Reading("mobilenet_v2", given)
+
+
+def _steps(most: int) -> tuple[int, ...]:
+    """The steps of the blocks, until an image is shrunk that far; the rest look further instead."""
+    found, shrunk = [], 2
+    for step in STEPS:
+        found.append(1 if shrunk == most else step)
+        shrunk *= found[-1]
+    return tuple(found)
 
 
 def _stages(hf: HFConfig, stem: int, widths: tuple[int, ...], n_first: int) -> dict[str, Any]:
