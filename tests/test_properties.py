@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sizer.core.config import letter, size_names
 from sizer.core.pattern import Pattern, PerLayer
 from sizer.core.poly import as_poly
 from sizer.core.walk import walk
+from sizer.errors import NotDescribed, Rounded
 from sizer.measures.activations import activations, activations_formula
 from sizer.measures.closed_forms import cache_forms, flops_forms
 from sizer.measures.count import count
@@ -64,7 +66,8 @@ def test_formulas_with_numbers_are_the_numbers(name: str, words: int, batch: int
     for quantity in ("total", "active", "embedding", "non_embedding", "tied", "buffers"):
         assert number(getattr(letters, quantity), values) == getattr(found, quantity)
 
-    if has_flops(model):
+    # Sides that are not halved evenly are rounded, which no formula does.
+    with suppress(NotDescribed, Rounded):
         forms, flops = flops_forms(model, **run), model.flops(**run)
         for quantity in ("forward", "backward", "training"):
             assert forms.value(quantity) == getattr(flops, quantity)

@@ -53,7 +53,7 @@ def _mobilenet_v2(hf: HFConfig) -> Reading:
         "expanded": PerLayer(tuple(scaled(width, ratio) for width in widths[:-1])),
         "d_top": TOP if hf["finegrained_output"] and factor < 1 else scaled(TOP, factor),
         "expands_first": not hf["first_layer_is_expansion"],
-        "steps": _steps(whole(hf, "output_stride")),
+        "steps": _steps(hf.get("output_stride", 32)),
         **image_sides(hf),
     }
     return Reading("mobilenet_v2", given)
