@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 SLIDING = ("sliding_attention", "hybrid_sliding", "reference_sliding_attention")
 
+# No model has as many modules of a kind that are not layers.
+FEW = 1000
+
 
 def dense(
     hf: HFConfig,
@@ -83,6 +86,14 @@ def per_layer(hf: HFConfig, key: str) -> tuple[float, ...] | None:
 def count_of(hf: HFConfig, key: str) -> int:
     """A value of the file that must be a whole number and may be zero; null is zero."""
     return whole(hf, key) if hf[key] else 0
+
+
+def few(hf: HFConfig, key: str) -> int:
+    """A number of modules that are named one by one."""
+    found = whole(hf, key)
+    if found > FEW:
+        raise InvalidConfig(f"{key} = {found:,} is beyond {FEW:,}")
+    return found
 
 
 def listed_layers(hf: HFConfig) -> int:

@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare
-from sizer.architectures.decoders.reading import positive
-from sizer.architectures.detection.sam_model import few
+from sizer.architectures.decoders.reading import few, positive
 from sizer.architectures.detection.vitdet import THREE
 from sizer.architectures.multimodal.contrastive import projected_text
 from sizer.architectures.parts import Part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.composite import bare
-from sizer.architectures.decoders.reading import whole
+from sizer.architectures.decoders.reading import few, whole
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, convolution
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 ONE = Axis("one", 1)
 TWO = Axis("kernel", 2)
-MOST = 1000
 
 
 @configuration
@@ -208,14 +207,6 @@ def _attention(name: str, embed: Axis, n: Dim, d_head: Dim) -> Module:
 
 
 ARCHITECTURES = {"sam": Architecture(SamConfig, sam)}
-
-
-def few(hf: HFConfig, key: str) -> int:
-    """A number of modules that are named one by one."""
-    found = whole(hf, key)
-    if found > MOST:
-        raise InvalidConfig(f"{key} = {found:,} is beyond {MOST:,}")
-    return found
 
 
 def decoder_fields(hf: HFConfig) -> dict[str, Any]:

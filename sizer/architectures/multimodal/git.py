@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import few
 from sizer.architectures.encoders.bert import BertConfig, embeddings, fields_of, layer, stack
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
@@ -74,7 +75,7 @@ def _git(hf: HFConfig) -> Reading:
     given: dict[str, Any] = {
         "vision": bare(vision),
         "d_vision": vision["hidden_size"],
-        "n_images": hf["num_image_with_embedding"] or None,
+        "n_images": few(hf, "num_image_with_embedding") if hf["num_image_with_embedding"] else None,
         "n_token_types": None,
         "pooled": (),
         "causal": True,

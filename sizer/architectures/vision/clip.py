@@ -214,7 +214,7 @@ def _siglip2(hf: HFConfig) -> Reading:
     """SigLIP 2 (arXiv:2502.14786), whose positions are resampled to the shape of each image."""
     given = vision_sizes(
         hf,
-        n_patches=hf["num_patches"],
+        n_patches=whole(hf, "num_patches"),
         unfolded=True,
         position_ids=False,
         pooling_head=bool(hf.get("vision_use_head", True)),
@@ -224,7 +224,7 @@ def _siglip2(hf: HFConfig) -> Reading:
 
 def _cosmos3_edge(hf: HFConfig) -> Reading:
     """SigLIP 2 without a head."""
-    given = vision_sizes(hf, n_patches=hf["num_patches"], unfolded=True, position_ids=False)
+    given = vision_sizes(hf, n_patches=whole(hf, "num_patches"), unfolded=True, position_ids=False)
     return Reading("clip_vision", given)
 
 
