@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product as cartesian
+from math import prod
 from typing import NamedTuple
 
 from sizer.core.dims import Dim
 from sizer.core.tree import Buffer, Param
 from sizer.core.walk import Row, indices_of, name_at
+from sizer.errors import InvalidConfig
 
 # Causal masks that old checkpoints carry and today's modules have not: ends of their names.
 OLD_MASKS = ("attn.bias", "attn.masked_bias", "att.mask")
@@ -29,6 +31,10 @@ class Tensor(NamedTuple):
     trainable: bool
     persistent: bool
     axes: tuple[str, ...]
+
+
+# The largest published checkpoint has 210,000 tensors of all kinds.
+MOST_COPIES = 2_000_000
 
 
 def tensors(rows: Iterable[Row]) -> list[Tensor]:
@@ -52,7 +58,14 @@ def of_row(row: Row) -> Iterator[Tensor]:
     kind = "param" if is_param else "buffer"
     trainable = is_param and leaf.trainable  # type: ignore[union-attr]
     persistent = is_param or leaf.persistent  # type: ignore[union-attr]
-    for indices in cartesian(*(indices_of(row, frame) for frame in row.frames)):
+    counted = [indices_of(row, frame) for frame in row.frames]
+    copies = prod(len(one) for one in counted)
+    if copies > MOST_COPIES:
+        raise InvalidConfig(
+            f"{row.name} stands for {copies:,} tensors; more than {MOST_COPIES:,} are not written out, only "
+            "counted"
+        )
+    for indices in cartesian(*counted):
         tied_to = leaf.tied_to
         if tied_to is None:
             tied_to = _shared_with(row, indices)

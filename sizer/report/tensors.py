@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product as cartesian
+from math import prod
 from typing import Any
 
 from sizer.core.poly import as_poly
@@ -49,7 +49,7 @@ def report(model: Model, *, layout: str = "checkpoint", expand: bool = False, dt
             "sources": model.sources,
         }
 
-    number = sum(1 for row, _ in pairs for _ in cartesian(*(f.indices or () for f in row.frames)))
+    number = sum(prod(len(frame.indices or ()) for frame in row.frames) for row, _ in pairs)
     return Report(str(number), document, view)
 
 
