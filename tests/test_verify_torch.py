@@ -295,14 +295,14 @@ def test_levels_have_names() -> None:
 
 def test_counting_on_the_module_where_there_is_no_formula(sizer_cli: Run, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    path.write_text('{"model_type": "encodec"}')
+    path.write_text('{"model_type": "univnet"}')
 
     code, out, err = sizer_cli("count", str(path))
     assert (code, out) == (2, "")
     assert "--with torch" in err
 
-    # EncodecModel of transformers 5.24 with its defaults.
-    assert sizer_cli("count", str(path), "--with", "torch", "-q") == (0, "14851810\n", "")
+    # UnivNetModel of transformers 5.24 with its defaults.
+    assert sizer_cli("count", str(path), "--with", "torch", "-q") == (0, "14789153\n", "")
     code, out, _ = sizer_cli("count", str(path), "--with", "torch")
     assert "no formulas" in out
 

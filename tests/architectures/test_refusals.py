@@ -86,6 +86,7 @@ ROWS: list[tuple[str, str | None, dict[str, Any], str]] = [
     ("llava", None, {"text_config": {"hidden_act": "xielu"}}, "hidden_act = xielu has parameters"),
     ("siglip2_vision_model", None, {"num_patches": None}, "num_patches = None is not a positive"),
     ("git", None, {"num_image_with_embedding": 2**40}, "is beyond 1,000"),
+    ("clip", None, {"projection_dim": None}, "projection_dim = None is not a positive"),
     ("resnet", "ResNetForDetection", {}, "no class named 'ResNetForDetection'"),
     ("detr", None, {"backbone_config": {"model_type": "swin"}}, "backbone_config: swin is not described"),
     ("detr", None, {"backbone": "resnet101", "use_timm_backbone": True}, "'resnet101' is one of timm's"),

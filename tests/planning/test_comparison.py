@@ -96,11 +96,11 @@ def test_models_that_differ_in_no_quantity_say_so(sizer_cli: Run) -> None:
 
 def test_models_of_images_have_no_tokens(tmp_path: Path) -> None:
     other = tmp_path / "config.json"
-    other.write_text(json.dumps({"model_type": "efficientnet"}))
+    other.write_text(json.dumps({"model_type": "bit"}))
 
     found = comparison([sizer.load("gpt2-small"), sizer.load("resnet-50"), sizer.load(other)])
 
     lines = {line.name: line.values for line in found.quantities}
-    # torchvision publishes 4.09 billion multiply-adds; of EfficientNet nothing says where it runs.
+    # torchvision publishes 4.09 billion multiply-adds; of BiT nothing says where it runs.
     assert lines["forward an input"] == [None, 8_178_368_512, None]
     assert [value is None for value in lines["forward a token"]] == [False, True, True]

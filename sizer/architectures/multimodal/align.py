@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.registry import Reading
 from sizer.architectures.vision.efficientnet import efficientnet_fields
@@ -25,7 +26,7 @@ def _align(hf: HFConfig) -> Reading:
         "vision": bare(hf.nested("vision_config")),
         "text": bare(text),
         "d_text": text["hidden_size"],
-        "d_projection": hf["projection_dim"],
+        "d_projection": whole(hf, "projection_dim"),
         "projection_bias": True,
         "scales": ("temperature",),
     }

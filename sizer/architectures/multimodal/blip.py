@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.multimodal.blip_2 import NAMES
 from sizer.architectures.parts import Part
@@ -93,7 +94,7 @@ def _blip(hf: HFConfig) -> Reading:
         "text": Part("bert", fields),
         "d_vision": vision["hidden_size"],
         "d_text": text["hidden_size"],
-        "d_projection": hf["projection_dim"],
+        "d_projection": whole(hf, "projection_dim"),
     }
     return Reading("blip", given)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.encoders.bert import BertConfig, bert
 from sizer.architectures.encoders.roberta import roberta_fields
 from sizer.architectures.multimodal.contrastive import (
@@ -196,7 +197,7 @@ def _pair(hf: HFConfig, architecture: str = "contrastive", width: str = "hidden_
         "text": bare(text),
         "d_vision": vision["hidden_size"],
         "d_text": text[width],
-        "d_projection": hf["projection_dim"],
+        "d_projection": whole(hf, "projection_dim"),
     }
     return Reading(architecture, given)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.encoders.bert import fields_of
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
@@ -127,7 +128,7 @@ def _clip_text(hf: HFConfig) -> Reading:
 def projected_text(hf: HFConfig) -> Reading:
     """The text tower of a CLIP, and the matrix that leads to where both towers meet."""
     given = {"text": Part("clip_text", _text(hf).given), "d_text": hf["hidden_size"]}
-    return Reading("contrastive", {**given, "d_projection": hf["projection_dim"], "scales": ()})
+    return Reading("contrastive", {**given, "d_projection": whole(hf, "projection_dim"), "scales": ()})
 
 
 def _siglip_text(hf: HFConfig) -> Reading:
@@ -151,7 +152,7 @@ def _towers(hf: HFConfig, **given: Any) -> Reading:
 def _clip(hf: HFConfig) -> Reading:
     if not hf.cls.endswith(("Model", "ForImageClassification")):
         raise UnknownName("class", hf.cls, ("CLIPModel", "CLIPForImageClassification"), hint="of a clip")
-    return _towers(hf, d_projection=hf["projection_dim"])
+    return _towers(hf, d_projection=whole(hf, "projection_dim"))
 
 
 def _siglip(hf: HFConfig) -> Reading:
@@ -161,7 +162,7 @@ def _siglip(hf: HFConfig) -> Reading:
 
 def _chinese_clip(hf: HFConfig) -> Reading:
     """Chinese CLIP (arXiv:2211.01335): the words are read by a BERT."""
-    return _towers(hf, d_projection=hf["projection_dim"])
+    return _towers(hf, d_projection=whole(hf, "projection_dim"))
 
 
 def _chinese_text(hf: HFConfig) -> Reading:

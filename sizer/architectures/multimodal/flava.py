@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.encoders.heads import pooled
 from sizer.architectures.encoders.parts import bert_embeddings
 from sizer.architectures.parts import Part, frozen
@@ -266,7 +267,7 @@ def _flava(hf: HFConfig) -> Reading:
         "d_text": text["hidden_size"],
         "d_image": image["hidden_size"],
         "d_both": both["hidden_size"],
-        "d_projection": hf["projection_dim"],
+        "d_projection": whole(hf, "projection_dim"),
         "text_vocab": text["vocab_size"],
         "image_vocab": image["vocab_size"],
         "text_act": text["hidden_act"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.contrastive import ContrastiveConfig
 from sizer.architectures.registry import Architecture, Reading
 from sizer.architectures.tower import Children, batch_norm, blocks, convolution
@@ -194,7 +195,7 @@ def _groupvit(hf: HFConfig) -> Reading:
         "vision": bare(vision),
         "d_text": text["hidden_size"],
         "d_vision": vision["hidden_size"],
-        "d_projection": hf["projection_dim"],
+        "d_projection": whole(hf, "projection_dim"),
         "d_hidden": hf["projection_intermediate_dim"],
     }
     return Reading("groupvit", given)

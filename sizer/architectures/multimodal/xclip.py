@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sizer.architectures.composite import bare
+from sizer.architectures.decoders.reading import whole
 from sizer.architectures.multimodal.contrastive import ContrastiveConfig
 from sizer.architectures.parts import Part
 from sizer.architectures.registry import Architecture, Reading
@@ -161,7 +162,7 @@ def _xclip(hf: HFConfig) -> Reading:
         "frames": _frames(vision),
         "d_text": text["hidden_size"],
         "d_vision": vision["hidden_size"],
-        "d_projection": hf["projection_dim"],
+        "d_projection": whole(hf, "projection_dim"),
         "n_prompt_layers": hf["prompt_layers"],
         "n_prompt_heads": hf["prompt_num_attention_heads"],
         "prompt_act": hf["prompt_hidden_act"],
